@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mcm_compiler.contracts.objectives import KINDS, Objective, ObjectiveKind, objective_faults
-from mcm_compiler.machines.choices import MOST_SEQUENCES, Fallback, Routing
+from mcm_compiler.machines.choices import MOST_CLASSES, MOST_SEQUENCES, Fallback, Routing
 from mcm_compiler.text.option_fields import asked, check_options, seed_field
 
 DEFAULT_PIPELINE = (
@@ -39,6 +39,8 @@ class CompileOptions:
         chips: use only the first so many chips of the package; None for all of them.
         replicas: pipelines side by side, each on an equal share of the chips; None for as many as
             are fastest, or one where pins, an assignment or forbidden chips name places.
+        round: inferences that each pipeline computes together, in as many classes; None for what
+            the level chooses, 1 for one at a time.
         forbidden_chips: places in the package whose chips are not used.
         pins: names of ops or groups, or patterns with `*` and `?`, and the chip of each.
         assignment: CSV or JSON file with the chip of every op, or None to search for one.
@@ -116,6 +118,10 @@ class CompileOptions:
     replicas: int | None = asked(
         "whole", "Search", "Pipelines side by side on equal shares of the chips (as many as are "
         "fastest).", low=1,
+    )
+    round: int | None = asked(
+        "whole", "Search", "Inferences that each pipeline computes together (as many as are "
+        "fastest).", low=1, high=MOST_CLASSES, reported="given",
     )
     forbidden_chips: tuple[int, ...] = asked(
         "places", "Target", "Leave out the chip at this place of the package. Repeatable.", (),

@@ -19,6 +19,7 @@ from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.equivalence.values.op_keys import static_shape
 from mcm_compiler.execution.piecewise import open_large, run_large
 from mcm_compiler.execution.runner import run_batches, run_steps
+from mcm_compiler.graph.rounds import class_name
 
 ChipFiles = Sequence[int] | Mapping[int, str]
 """Chips, or chips and the names of the files that hold their models."""
@@ -33,6 +34,7 @@ def run_chain(
     *,
     stock: bool = False,
     states: Sequence[ChipState] = (),
+    classes: int = 1,
 ) -> list[dict[str, Any]]:
     """Runs each chip's model for each batch of inputs, handing tensors on by the wires alone.
 
@@ -48,6 +50,8 @@ def run_chain(
         stock: whether onnxruntime's own session options are taken.
         states: with which the batches are successive steps of one sequence. A chip takes its pasts
             from the first batch, and then from what it made in the step before; see `fed_back`.
+        classes: inferences of a round: batch i is one of class i modulo their number. The last
+            round is filled up with batches from the first on.
 
     Returns:
         Graph outputs by name, one mapping per inference.
@@ -56,6 +60,21 @@ def run_chain(
         CompileError: MCM-V003 where a wire carries a tensor that its source does not have, or an
             output or a piece of one does not arrive; MCM-V001 and MCM-V002 from the runtime.
     """
+    if classes > 1:
+        names = [class_name(name, k) for k in range(classes) for name in outputs]
+        rounds = [
+            {
+                class_name(name, k): array
+                for k in range(classes)
+                for name, array in batches[(first + k) % len(batches)].items()
+            }
+            for first in range(0, len(batches), classes)
+        ]
+        made = run_chain(folder, chips, wires, names, rounds, stock=stock)
+        return [
+            {name: made[i // classes][class_name(name, i % classes)] for name in outputs}
+            for i in range(len(batches))
+        ]
     inboxes: list[dict[int, dict[str, Any]]] = [{HOST: {}} for _ in batches]
     for inbox, feeds in zip(inboxes, batches, strict=True):
         _deliver(HOST, feeds, wires, inbox)

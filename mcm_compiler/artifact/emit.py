@@ -87,7 +87,11 @@ def folder_manifest(
         unfollowed_passes=unfollowed_passes(options.passes),
         dims=dict(sorted(options.dims.items())),
         shapes={name: tuple(shape) for name, shape in sorted(source.shapes.items())},
-        counted=Counted(trip_counts.stated_counts(source.original.graph), options.inferences),
+        counted=Counted(
+            trip_counts.stated_counts(source.original.graph),
+            options.inferences,
+            round=replication.round if replication else 1,
+        ),
         states=_folder_states(chips, options),
     )
 

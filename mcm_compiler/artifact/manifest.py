@@ -17,8 +17,9 @@ from mcm_compiler.contracts.chips import with_state_wires
 from mcm_compiler.contracts.replication import ChipRole, chip_roles
 from mcm_compiler.contracts.target import ChipState, Routing, Target, Wire
 from mcm_compiler.diagnostics import CompileError, quote
+from mcm_compiler.graph.rounds import class_names
 from mcm_compiler.graph.states import StatePair
-from mcm_compiler.machines.choices import MOST_SEQUENCES
+from mcm_compiler.machines.choices import MOST_CLASSES, MOST_SEQUENCES
 from mcm_compiler.text import json_text
 from mcm_compiler.text.json_text import (
     Count,
@@ -125,11 +126,14 @@ class Counted:
         inferences: that the simulation was asked for; 0 where an older release has not said.
         stated: fields of the report that follow from nothing else in the folder, by their names;
             empty where an older release has not recorded them.
+        round: inferences that each pipeline computes together; class k of them is inference k
+            modulo this number, and its ops, inputs and outputs are named after it.
     """
 
     trip_counts: Mapping[str, Size] = field(default_factory=dict[str, int])
     inferences: Size = 0
     stated: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    round: Annotated[int, Meta(ge=1, le=MOST_CLASSES)] = 1
 
 
 @dataclass(frozen=True)
@@ -186,6 +190,24 @@ class Manifest:
         return replace(self, counted=replace(self.counted, stated=stated))
 
     @property
+    def round(self) -> int:
+        """Inferences that each pipeline computes together."""
+        return self.counted.round
+
+    @property
+    def at_once(self) -> int:
+        """Inferences that the package completes in each period of one pipeline."""
+        return self.replicas * self.round
+
+    def of_classes(self, entries: Iterable[TensorEntry]) -> tuple[TensorEntry, ...]:
+        """Inputs or outputs of the source model as the chips have them."""
+        return tuple(
+            replace(entry, name=name)
+            for entry in entries
+            for name in class_names(entry.name, self.round)
+        )
+
+    @property
     def run_wires(self) -> tuple[Wire, ...]:
         """The wires of one inference, with states that come and go; see `with_state_wires`."""
         return with_state_wires(self.wires, self.states.held)
@@ -200,6 +222,8 @@ class Manifest:
         """The JSON form."""
         placement = to_builtins(list(self.placement))
         own = to_builtins(self)
+        if self.round == 1:
+            del own["counted"]["round"]
         return {"schema_version": SCHEMA_VERSION, **own, "placement": placement}
 
 

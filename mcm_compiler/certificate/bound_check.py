@@ -85,7 +85,7 @@ def _check_claims(certificate: Certificate) -> None:
             f"no pipeline is said to be faster than {pipeline.seconds!r} s, and its placement "
             f"takes {certificate.period_s!r} s"
         )
-    own_s = pipeline.seconds / scope.pipelines
+    own_s = pipeline.seconds / (scope.pipelines * scope.round)
     if package.seconds > own_s or (package.seconds < own_s and not scope.any_number):
         raise _not_shown(
             f"{scope.pipelines} pipelines of at least {pipeline.seconds!r} s each are said to take "
@@ -141,7 +141,7 @@ def _about_other_numbers(
         if count == scope.pipelines:
             continue
         problem = on_share(certificate.problem, limits, count, each)
-        period_s = package.seconds * count * (1.0 - MARGIN)
+        period_s = package.seconds * count * scope.round * (1.0 - MARGIN)
         verdicts: list[tuple[bool | None, NamedChecker]] = []
         for checker in dict.fromkeys(tried):
             verdicts.append((checker.rules_out(problem, period_s), checker))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from mcm_compiler.certificate.stored_problem import SCHEMA_VERSION
 from mcm_compiler.contracts.objectives import ObjectiveFigures
@@ -17,6 +19,7 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.contracts.proofs import DEFAULT_PROBLEM_MODEL
 from mcm_compiler.contracts.replication import PipelineCount, Replication
+from mcm_compiler.machines.choices import MOST_CLASSES
 from mcm_compiler.text.json_text import Amount, Count
 
 Subject = Literal["pipeline", "package"]
@@ -50,12 +53,14 @@ class ClaimScope:
         devices_each: that each of them may use.
         any_number: whether the bound holds for all numbers of pipelines, and not only for
             `pipelines`.
+        round: inferences that each pipeline computes together.
     """
 
     devices: Count
     pipelines: Count
     devices_each: Count
     any_number: bool
+    round: Annotated[int, Meta(ge=1, le=MOST_CLASSES)] = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +135,7 @@ def certificate_of(
             pipelines=replication.replicas,
             devices_each=problem.num_chips,
             any_number=replication.others is not None,
+            round=replication.round,
         ),
         claims=(
             _claim("pipeline", partition.bound),

@@ -241,6 +241,8 @@ def write_certificate(folder: Path, certificate: Certificate) -> None:
     data = asdict(head)
     if head.objective is None:
         del data["objective"]
+    if head.scope.round == 1:
+        del data["scope"]["round"]
     json_text.write(folder / layout.CERTIFICATE, data)
     (folder / layout.CERTIFICATE_ARRAYS).write_bytes(save(arrays))
 

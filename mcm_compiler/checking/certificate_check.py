@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.class_views import ends_of
 from mcm_compiler.certificate.bound_check import not_re_proved
 from mcm_compiler.certificate.claims import Certificate, ClaimScope
 from mcm_compiler.certificate.joined import JoinedModel, differs, join
@@ -47,7 +48,8 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
     manifest, target = folder.manifest, folder.target
     model = cast("ProblemModel", PROBLEM_MODELS.get(certificate.problem_model))
     _check_scope(folder, certificate)
-    joined = join(folder.chips, manifest.run_wires, folder.source, certificate)
+    source = ends_of(folder.source, manifest.round)
+    joined = join(folder.chips, manifest.run_wires, source, certificate)
     pairs = tuple(pair for chip in folder.chips for pair in chip.states)
     if pairs:
         STATES.set(joined.model, States(pairs, manifest.states.reserved))
@@ -124,7 +126,7 @@ def _check_scope(folder: OpenedFolder, certificate: Certificate) -> None:
     scope, manifest = certificate.scope, folder.manifest
     have = folder.target.limits.num_chips
     each = manifest.chips_each or have
-    wanted = {"pipelines": manifest.replicas, "devices_each": each}
+    wanted = {"pipelines": manifest.replicas, "devices_each": each, "round": manifest.round}
     for name, number in wanted.items():
         if getattr(scope, name) != number:
             said = getattr(scope, name)

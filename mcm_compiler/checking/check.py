@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.class_views import ends_of
 from mcm_compiler.artifact.manifest import folder_record, read_manifest
 from mcm_compiler.certificate.bound_check import check_bound, not_re_proved
 from mcm_compiler.checking import certificate_check, structure_step
@@ -347,7 +348,8 @@ class _Run(CheckRun):
                 self.structure, structure_step.recorded_points(self.opened)
             )
         )
-        check_shapes(self.opened.chips, manifest.run_wires, self.opened.source)
+        source = ends_of(self.opened.source, manifest.round)
+        check_shapes(self.opened.chips, manifest.run_wires, source)
         return structure_step.describe_structure(self.structure)
 
     def _own_data(self) -> list[user_data.RunData]:
@@ -363,7 +365,7 @@ class _Run(CheckRun):
         own = self.model is not None and not self.model.startswith(zoo.PREFIX)
         file = Path(self.model or "") if own else folder / layout.ANNOTATED
         found = equality.verify_folder(
-            equality.ReadFolder(folder, self.opened.source, manifest.shape_only),
+            equality.ReadFolder(folder, self.opened.source, manifest.shape_only, manifest.round),
             chips,
             manifest.wires,
             self.seeds,
@@ -400,7 +402,7 @@ def _check_simulation(opened: OpenedFolder) -> str:
     if period is None:
         return "nothing was simulated at compile time"
     asked = folder_record(path, report, _SimulatedReport).options.inferences
-    period_s = opened.simulated(asked).period_s / opened.manifest.replicas
+    period_s = opened.simulated(asked).period_s / opened.manifest.at_once
     if period_s != period:
         raise CompileError.of(
             "MCM-V030",

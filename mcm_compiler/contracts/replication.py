@@ -17,7 +17,9 @@ from mcm_compiler.text.units import count_text
 
 @dataclass(frozen=True)
 class PipelineCount:
-    """A number of equal replicas that was considered.
+    """A number of equal replicas that was considered, each of the same rounds.
+
+    Seconds of the package are those between rounds of inferences, where there are rounds.
 
     Attributes:
         replicas: the number.
@@ -78,6 +80,11 @@ class Replication:
     round: int = 1
 
     @property
+    def at_once(self) -> int:
+        """Inferences that the package completes in each period of one pipeline."""
+        return self.replicas * self.round
+
+    @property
     def others(self) -> LowerBound | None:
         """Lower bound of the package's seconds per inference with any other number.
 
@@ -96,7 +103,8 @@ class Replication:
             "the weakest of the bounds of all numbers of equal pipelines, that of "
             f"{best.replicas} with {each} each: {best.bound.argument}"
         )
-        return replace(best.bound, seconds=best.bound.seconds / best.replicas, argument=argument)
+        seconds = best.bound.seconds / (best.replicas * self.round)
+        return replace(best.bound, seconds=seconds, argument=argument)
 
     def with_count(self, one: PipelineCount) -> Replication:
         """The same with another one of the numbers that were looked at."""
@@ -119,10 +127,13 @@ class Replication:
         Args:
             pipeline: proven for one of these pipelines.
         """
-        own = pipeline
+        own, argument = pipeline, pipeline.argument
         if self.replicas > 1:
-            argument = f"{self.replicas} equal pipelines, each: {pipeline.argument}"
-            own = LowerBound(pipeline.seconds / self.replicas, argument, pipeline.proof)
+            argument = f"{self.replicas} equal pipelines, each: {argument}"
+        if self.round > 1:
+            argument = f"rounds of {self.round} inferences, each: {argument}"
+        if self.at_once > 1:
+            own = LowerBound(pipeline.seconds / self.at_once, argument, pipeline.proof)
         others = self.others
         if others is None or others.seconds >= own.seconds:
             return own

@@ -10,6 +10,11 @@ def class_name(name: str, index: int) -> str:
     return f"{name}{MARK}{index}"
 
 
+def class_names(name: str, classes: int) -> list[str]:
+    """Names in all classes of a round; the name itself where there is one class."""
+    return [name] if classes == 1 else [class_name(name, index) for index in range(classes)]
+
+
 def class_of(name: str) -> tuple[str, int] | None:
     """The name that `class_name` was given and the class, by the last '@'; None without one."""
     base, mark, index = name.rpartition(MARK)

@@ -16,3 +16,6 @@ QueueOrder = Literal["fifo", "critical_path"]
 
 MOST_SEQUENCES = 1024
 """Sequences in flight that a program may hold the states of."""
+
+MOST_CLASSES = 256
+"""Inferences that one pipeline may compute in a round."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SHOWN_BY_A_CHECK = frozenset(
     {
         "level", "partitioner", "mapper", "mapping_model", "seed", "samples", "budget_s",
-        "routing", "replicas", "chips", "inferences", "verify_seeds", "test_data",
+        "routing", "replicas", "round", "chips", "inferences", "verify_seeds", "test_data",
     }
 )  # fmt: skip
 """Options that say how long to search, or whose effect a check and the comparison below prove.
@@ -138,6 +138,7 @@ def _refuse_foreign(
         ("shapes", options.shapes, manifest.shapes),
         ("trip counts", options.trip_counts, manifest.counted.trip_counts),
         ("replicas", options.replicas or manifest.replicas, manifest.replicas),
+        ("round", options.round or manifest.round, manifest.round),
         ("versions", versions(), report.get("versions")),
     )
     for name, ours, theirs in compared:

@@ -106,9 +106,10 @@ def derive_report(sources: Sources) -> Derived:
     stated = sources.manifest.counted.stated
     manifest, simulation = sources.manifest, sources.simulation
     certificate, replicas = sources.certificate, sources.manifest.replicas
+    at_once = sources.manifest.at_once
     package = certificate.claim("package") if certificate else None
-    period_s = simulation.period_s / replicas if simulation else None
-    analytic_s = certificate.period_s / replicas if certificate else None
+    period_s = simulation.period_s / at_once if simulation else None
+    analytic_s = certificate.period_s / at_once if certificate else None
     bound_s = package.seconds if package else None
     inside = _in_models(sources, sources.graphs) if sources.graphs is not None else {}
 
@@ -177,7 +178,7 @@ def _taken(fields: Mapping[str, Any], *names: str) -> Derived:
 
 def _in_models(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Derived:
     """Fields that need the chips' models; sections are missing where there is nothing to say."""
-    target, simulation, replicas = sources.target, sources.simulation, sources.manifest.replicas
+    target, simulation, manifest = sources.target, sources.simulation, sources.manifest
     certificate = sources.certificate
     added = (*certificate.copies, *certificate.forwards) if certificate else ()
     names = {name for _, name, _ in added}
@@ -187,9 +188,15 @@ def _in_models(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Derived:
         "bottleneck": _bottleneck(sources, graphs),
         "coverage": cost_section.coverage_facts(target, graphs, names) if graphs else None,
     }
-    if (hosted := host_section.host_facts(target, graphs, simulation, replicas)) is not None:
+    if (
+        hosted := host_section.host_facts(target, graphs, simulation, manifest.replicas)
+    ) is not None:
         found[host_section.HOST_SECTION] = hosted
-    if (energy := energy_section.energy_facts(target, graphs, simulation, replicas)) is not None:
+    if (
+        energy := energy_section.energy_facts(
+            target, graphs, simulation, manifest.replicas, manifest.round
+        )
+    ) is not None:
         found[energy_section.ENERGY_SECTION] = energy
     return found
 
@@ -207,24 +214,31 @@ def _replication(sources: Sources) -> ReplicationFacts:
     certificate = sources.certificate
     pipeline = certificate.claim("pipeline") if certificate else None
     roles = chip_roles(manifest.replicas, manifest.chips_each, _used(sources))
-    return {
+    facts: ReplicationFacts = {
         "replicas": manifest.replicas,
         "chips_each": manifest.chips_each,
         "pipeline_period_s": finite(simulation.period_s) if simulation else None,
         "pipeline_bound_s": finite(pipeline.seconds) if pipeline else None,
-        "considered": [count_facts(one) for one in certificate.considered] if certificate else [],
+        "considered": [count_facts(one, manifest.round) for one in certificate.considered]
+        if certificate
+        else [],
         "chips": to_builtins(list(roles)),
     }
+    if manifest.round > 1:
+        facts["round"] = manifest.round
+    return facts
 
 
-def count_facts(one: PipelineCount) -> CountFacts:
-    """Facts of a number of replicas that was considered."""
+def count_facts(one: PipelineCount, classes: int = 1) -> CountFacts:
+    """Facts of a number of replicas that was considered, each with rounds of N inferences."""
+    known = (one.analytic_s, one.simulated_s, one.bound_s)
+    analytic_s, simulated_s, bound_s = (None if s is None else s / classes for s in known)
     return {
         "replicas": one.replicas,
         "chips_each": one.chips_each,
-        "analytic_period_s": finite(one.analytic_s),
-        "simulated_period_s": finite(one.simulated_s),
-        "lower_bound_s": finite(one.bound_s),
+        "analytic_period_s": finite(analytic_s),
+        "simulated_period_s": finite(simulated_s),
+        "lower_bound_s": finite(bound_s),
         "bound_proof": (one.bound.proof or None) if one.bound else None,
         "ruled_out": one.ruled_out or None,
     }

@@ -75,8 +75,14 @@ def replication_phrase(report: Mapping[str, Any]) -> str | None:
     replication = report.get("replication")  # reports of the first release lack it
     if replication is None or replication["replicas"] == 1:
         return None
-    chips = count_text(replication["chips_each"], "chip")
-    return f"{replication['replicas']} replicas of up to {chips} each"
+    chips, classes = count_text(replication["chips_each"], "chip"), round_of(report)
+    rounds = f", {classes} inferences a round" if classes > 1 else ""
+    return f"{replication['replicas']} replicas of up to {chips} each{rounds}"
+
+
+def round_of(report: Mapping[str, Any]) -> int:
+    """Inferences that each pipeline computes together."""
+    return int((report.get("replication") or {}).get("round", 1))
 
 
 def role_places(report: Mapping[str, Any]) -> dict[int, list[int]]:

@@ -123,5 +123,5 @@ class CompileResult:
         """Inferences per second of the whole package, or None where nothing was simulated."""
         if self.simulation is None:
             return None
-        replicas = self.replication.replicas if self.replication is not None else 1
-        return replicas * self.simulation.throughput_per_s
+        at_once = self.replication.at_once if self.replication is not None else 1
+        return at_once * self.simulation.throughput_per_s

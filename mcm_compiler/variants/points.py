@@ -17,7 +17,7 @@ from mcm_compiler.contracts.chips import CHIP_MODELS
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.program import PROGRAM, SIMULATION
-from mcm_compiler.contracts.replication import REPLICATION, Placement
+from mcm_compiler.contracts.replication import REPLICATION, Placement, Replication
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.diagnostics.refusals import is_of_the_moment
@@ -237,9 +237,10 @@ def _encoded(prepared: Prepared, target: Target, known: tuple[Placement, ...]) -
 def _facts(model: ir.Model, target: Target) -> PlacedPoint:
     chips, replication = CHIP_MODELS.find(model) or (), REPLICATION.find(model)
     figures = package_figures(SIMULATION.find(model), PARTITION.find(model), replication)
-    replicas = replication.replicas if replication else 1
     graphs = {chip.chip: chip.model.graph for chip in chips}
-    energy = energy_facts(target, graphs, SIMULATION.find(model), replicas)
+    side = replication or Replication(1, target.limits.num_chips)
+    simulation = SIMULATION.find(model)
+    energy = energy_facts(target, graphs, simulation, side.replicas, side.round)
     found: PlacedPoint = {
         "throughput_per_s": figures.throughput_per_s,
         "period_s": figures.period_s,
@@ -248,7 +249,7 @@ def _facts(model: ir.Model, target: Target) -> PlacedPoint:
         "bound_proof": (figures.bound.proof or None) if figures.bound else None,
         "gap": gap(figures.period_s, figures.bound_s),
         "chips": target.limits.num_chips,
-        "chips_used": replicas * len(chips),
+        "chips_used": side.replicas * len(chips),
         "sram_bytes": sum(target.limits.sram_bytes),
         "faults": [],
     }

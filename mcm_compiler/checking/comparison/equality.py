@@ -52,11 +52,13 @@ class ReadFolder:
         path: a staging or output folder.
         annotated: the model; not changed.
         shape_only: whether its weights are placeholders, with which nothing is compared.
+        classes: inferences of a round, each of which has an input of its own for every seed.
     """
 
     path: Path
     annotated: ir.Model
     shape_only: bool
+    classes: int = 1
 
 
 def verify_folder(
@@ -111,7 +113,10 @@ def verify_folder(
         if len(used) == enough:
             break
         try:
-            feeds, results = _run_on_random(session, reference, seed, outputs)
+            drawn = [
+                _run_on_random(session, reference, seed * read.classes + k, outputs)
+                for k in range(read.classes)
+            ]
         except CompileError as error:
             if error.diagnostics[0].code == "MCM-V001":  # of a large model, when it is run
                 return _without_runtime(error)
@@ -120,8 +125,8 @@ def verify_folder(
                 break
             continue
         used.append(seed)
-        batches.append(feeds)
-        expected.append(results)
+        batches += [feeds for feeds, _ in drawn]
+        expected += [results for _, results in drawn]
     seen = [name for name in outputs if name not in random]
     redraws = _draw_again(session, reference, seen, batches, expected) if used else ()
     del session
@@ -134,7 +139,7 @@ def verify_folder(
             remedy="check with your own data: mcmc check FOLDER --input x.npz",
         )
     single = with_state_wires(wires, states)
-    chain = partial(run_chain, folder, chips)
+    chain = partial(run_chain, folder, chips, classes=read.classes)
     actual = chain(single, outputs, batches)
     steps = _steps_of(reference, batches[0], used, states)
     if steps:

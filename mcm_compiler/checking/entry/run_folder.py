@@ -160,7 +160,7 @@ def simulation_data(simulation: SimulationResult, opened: gate.OpenedFolder) -> 
     program, target, replicas = opened.program, opened.target, opened.manifest.replicas
     graphs = {chip.chip: chip.model.graph for chip in opened.chips}
     limits = target.limits.first(opened.manifest.chips_each or target.limits.num_chips)
-    period_s = simulation.period_s / replicas
+    period_s = simulation.period_s / opened.manifest.at_once
     flight = {"sequences": program.sequences} if program.sequences else {}
     ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
     machine = machine_of(target)
@@ -169,6 +169,7 @@ def simulation_data(simulation: SimulationResult, opened: gate.OpenedFolder) -> 
         "inferences": simulation.inferences,
         "steady_from": simulation.steady_from,
         "replicas": replicas,
+        **({"round": opened.manifest.round} if opened.manifest.round > 1 else {}),
         **flight,
         "throughput_per_s": 1.0 / period_s if period_s > 0 else None,
         "period_s": period_s,

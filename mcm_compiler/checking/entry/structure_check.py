@@ -159,12 +159,13 @@ def _check_wires(
         starts: outputs of each chip's model by name.
         ends: its inputs.
     """
+    outputs = manifest.of_classes(manifest.outputs)
     faults = [
         _loose(tensor, HOST, what)
-        for tensor, what in faults_of_parts(manifest.outputs, manifest.wires, starts)
+        for tensor, what in faults_of_parts(outputs, manifest.wires, starts)
     ]
-    host_inputs = {entry.name for entry in manifest.inputs}
-    host_outputs = in_pieces(manifest.outputs, manifest.wires)
+    host_inputs = {entry.name for entry in manifest.of_classes(manifest.inputs)}
+    host_outputs = in_pieces(outputs, manifest.wires)
     delivered: set[tuple[int, str]] = set()
     for wire in manifest.run_wires:
         have = host_inputs if wire.source == HOST else starts.get(wire.source, {}).keys()

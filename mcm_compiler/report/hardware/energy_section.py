@@ -41,6 +41,7 @@ def energy_facts(
     graphs: Mapping[int, ir.Graph],
     simulation: SimulationResult | None,
     replicas: int,
+    classes: int = 1,
 ) -> sections.EnergyFacts | None:
     """The energy of one inference; None where the target says nothing of it, or nothing was played.
 
@@ -49,6 +50,7 @@ def energy_facts(
         graphs: the chips' models by chip, those of one pipeline.
         simulation: of one pipeline.
         replicas: pipelines side by side; each inference takes one of them.
+        classes: inferences that a pipeline computes together, in one period.
     """
     if energy_of(target) is None or simulation is None or not graphs:
         return None
@@ -56,9 +58,13 @@ def energy_facts(
     works = chip_works(models, graphs, simulation.links)
     costs = {chip: energy_on(target, chip) for chip in works}
     joules = {chip: one.of(works[chip]) for chip, one in costs.items() if one is not None}
+    joules = {
+        chip: Joules(**{kind: getattr(one, kind) / classes for kind in KINDS})
+        for chip, one in joules.items()
+    }
     total = {kind: math.fsum(getattr(one, kind) for one in joules.values()) for kind in KINDS}
     total_j = math.fsum(total.values())
-    period_s = simulation.period_s / replicas
+    period_s = simulation.period_s / (replicas * classes)
     delay_s = finite(simulation.latency_s)
     chips: list[Any] = [
         {"chip": chip, **row_of(sections.JouleFacts, one)} for chip, one in sorted(joules.items())

@@ -49,14 +49,14 @@ def package_figures(
         partition: of one of them.
         replication: how many there are; None for one.
     """
-    replicas = replication.replicas if replication else 1
+    at_once = replication.at_once if replication else 1
     bound = partition.bound if partition else None
     if replication is not None and bound is not None:
         bound = replication.bound(bound)
     return PackageFigures(
-        simulation.period_s / replicas if simulation else None,
+        simulation.period_s / at_once if simulation else None,
         finite(simulation.latency_s) if simulation else None,
-        partition.period_s / replicas if partition else None,
+        partition.period_s / at_once if partition else None,
         bound,
     )
 

@@ -171,6 +171,8 @@ class ReplicationFacts(TypedDict):
         pipeline_period_s: seconds between two inferences of one pipeline, from period_model.
         pipeline_bound_s: proven lower bound on the period of every valid partition of one pipeline,
             under cost_model.
+        round: inferences that each pipeline computes together; missing where it is 1. Seconds of
+            one pipeline, of its chips and links, and bytes of links are then those of a round.
         considered: all numbers of pipelines that count: any other leaves each pipeline as many
             chips as a larger one that is listed.
         chips: what every used chip of the package runs, all pipelines included; reports of earlier
@@ -181,6 +183,7 @@ class ReplicationFacts(TypedDict):
     chips_each: Count
     pipeline_period_s: Amount | None
     pipeline_bound_s: Amount | None
+    round: NotRequired[Count]
     considered: list[CountFacts]
     chips: NotRequired[list[RoleRow]]
 

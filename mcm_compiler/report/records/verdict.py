@@ -164,15 +164,17 @@ class RateClaim(TypedDict):
         latency_load: the load under which latency_s holds.
         replicas: pipelines side by side.
         chips_each: chips that each of them may use.
+        round: inferences that each of them computes together; missing where it is 1.
         simulator: that the figures come from; null where nothing was simulated.
     """
 
     throughput_per_s: Amount | None
     period_s: Amount | None
     latency_s: Amount | None
-    latency_load: Literal["one inference, empty package"]
+    latency_load: Literal["one inference, empty package", "one round, empty package"]
     replicas: Count
     chips_each: Size | None
+    round: NotRequired[Count]
     simulator: str | None
 
 

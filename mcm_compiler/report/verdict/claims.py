@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
-from mcm_compiler.report import objective_section, state_section
+from mcm_compiler.report import objective_section, sentences, state_section
 from mcm_compiler.report.cost_section import COST_SECTION, STORAGE_SECTION
 from mcm_compiler.report.hardware.figures import gap
 from mcm_compiler.report.records import sections, verdict
@@ -73,10 +73,11 @@ def _claim(
 
 def _of_mappings(report: Mapping[str, Any]) -> verdict.OptimalityClaim:
     """On fabrics the mapping of the slowest chip: the cost model knows no places and routes."""
-    chips, replicas = report[FABRIC_SECTION]["chips"], _replicas(report)
+    chips = report[FABRIC_SECTION]["chips"]
+    at_once = _replicas(report) * sentences.round_of(report)
     # A period that may be wrong by some share is taken at its longest.
-    reached_s = max(row["period_s"] * (1.0 + row["error"]) for row in chips) / replicas
-    bound_s = max(row["bound_s"] for row in chips) / replicas
+    reached_s = max(row["period_s"] * (1.0 + row["error"]) for row in chips) / at_once
+    bound_s = max(row["bound_s"] for row in chips) / at_once
     by = FLIT_SIMULATOR, "units_and_channels"
     scope = ["mappings of these units", "with this partition and these shares of units"]
     return _claim(("period of the slowest chip", "s"), (reached_s, bound_s), by, scope, None)
@@ -95,6 +96,8 @@ def _cuts(report: Mapping[str, Any], any_count: bool) -> list[str]:
         scope = [f"partitions of these kernels, undivided, onto {each}"]
         scope.append("one pipeline" if replication["replicas"] == 1 else
                      f"{replication['replicas']} equal replicas")  # fmt: skip
+    if (classes := sentences.round_of(report)) > 1:
+        scope.append(f"rounds of {classes} inferences")
     if report["routing"] == "strict" and report["target"].get("family") is None:
         scope.append("strict routing")
     if options.get("forbidden_chips"):
@@ -213,7 +216,7 @@ def _replicas(report: Mapping[str, Any]) -> int:
 
 def _rate(report: Mapping[str, Any]) -> verdict.RateClaim:
     replication = report.get("replication")  # reports of the first release lack it
-    return {
+    claim: verdict.RateClaim = {
         "throughput_per_s": report["throughput_per_s"],
         "period_s": report["period_s"],
         "latency_s": report["latency_s"],
@@ -222,6 +225,9 @@ def _rate(report: Mapping[str, Any]) -> verdict.RateClaim:
         "chips_each": replication["chips_each"] if replication else None,
         "simulator": report["period_model"],
     }
+    if (classes := sentences.round_of(report)) > 1:
+        claim["round"], claim["latency_load"] = classes, "one round, empty package"
+    return claim
 
 
 def _rate_line(report: Mapping[str, Any], rate: verdict.RateClaim) -> verdict.VerdictLine:
@@ -234,6 +240,8 @@ def _rate_line(report: Mapping[str, Any], rate: verdict.RateClaim) -> verdict.Ve
     if rate["replicas"] > 1:
         each = count_text(rate["chips_each"], "chip")
         details.append(f"{rate['replicas']} replicas x {each}")
+    if (classes := rate.get("round", 1)) > 1:
+        details.append(f"{classes} inferences a round")
     details += [
         f"one inference every {seconds_text(rate['period_s'])}",
         f"latency {seconds_text(rate['latency_s'])} ({rate['latency_load']})",

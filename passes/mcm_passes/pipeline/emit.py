@@ -13,10 +13,12 @@ from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MapsChips
 from mcm_compiler.contracts.partition import CHIP
 from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.replication import REPLICATION, Replication
 from mcm_compiler.contracts.target import Wire
 from mcm_compiler.contracts.verification import EMITTED
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.dimensions import free_inputs
+from mcm_compiler.graph.rounds import class_names
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.units import count_text
@@ -29,7 +31,7 @@ class Emit(Pass):
     name: ClassVar[str] = "emit"
     summary: ClassVar[str] = "write the chips' models and the annotated model"
     requires: ClassVar[tuple[AnyKey, ...]] = (SOURCE, CHIP, CHIP_MODELS, WIRES)
-    uses: ClassVar[tuple[AnyKey, ...]] = (PROGRAM, MAPPED_CHIPS)
+    uses: ClassVar[tuple[AnyKey, ...]] = (PROGRAM, MAPPED_CHIPS, REPLICATION)
     provides: ClassVar[tuple[AnyKey, ...]] = (EMITTED,)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
@@ -38,7 +40,8 @@ class Emit(Pass):
         Raises:
             CompileError: MCM-X013 where earlier passes took outputs away or added inputs.
         """
-        _check_ends(SOURCE.get(model).original, model, WIRES.get(model))
+        side = REPLICATION.find(model) or Replication(1, 0)
+        _check_ends(SOURCE.get(model).original, model, WIRES.get(model), side.round)
         folder = context.staging.path
         for stale in (*folder.glob("chip_*.onnx"), *folder.glob("chip_*.onnx.data")):
             stale.unlink()  # of a run before the graph changed, perhaps on more chips
@@ -58,7 +61,7 @@ class Emit(Pass):
         return False
 
 
-def _check_ends(original: ir.Model, model: ir.Model, wires: Sequence[Wire]) -> None:
+def _check_ends(original: ir.Model, model: ir.Model, wires: Sequence[Wire], classes: int) -> None:
     """Checks that a compiled model still takes and gives what the original does.
 
     Raises:
@@ -66,8 +69,12 @@ def _check_ends(original: ir.Model, model: ir.Model, wires: Sequence[Wire]) -> N
     """
     given = {value.name for value in model.graph.outputs}
     given |= {wire.part.graph_output for wire in wires if wire.part is not None}
-    taken = {value.name for value in original.graph.inputs}
-    lost = [value for value in original.graph.outputs if value.name not in given]
+    taken = {n for v in original.graph.inputs for n in class_names(v.name or "", classes)}
+    lost = [
+        value
+        for value in original.graph.outputs
+        if not given.issuperset(class_names(value.name or "", classes))
+    ]
     added = [value for value in free_inputs(model) if value.name not in taken]
     told = [("no longer makes", "output", lost), ("takes", "input", added)]
     faults = [

@@ -23,7 +23,7 @@ from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacem
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import with_chips
-from mcm_passes.parallelism.replicas import replicas
+from mcm_passes.parallelism.replicas import replicas, unrolling
 from mcm_passes.pipeline.shard_oversized import MIB, ShardOversized
 
 
@@ -70,11 +70,15 @@ class Parallelize(ShardOversized):
 
         Raises:
             CompileError: as `ShardOversized.run`, `build_problem` and `with_chips`; MCM-F010 to
-                MCM-F012 for pins; MCM-P018 for a number of pipelines that cannot be.
+                MCM-F012 for pins; MCM-P018 for a number of pipelines that cannot be,
+                MCM-P065 for a round that cannot be.
         """
         divided = super().run(model, context)
         self.state_choices(model)
-        options, plan = context.options, FUSION_PLAN.get(model)
+        options = context.options
+        classes = options.round or 1
+        unrolling.unroll(model, classes, options)
+        plan = FUSION_PLAN.get(model)
         pins = RequestedPlacement.of(model, plan, options).pins
         problem = build_problem(model, context.target, options.routing, plan, pins=pins)
         obstacle = replicas.replica_obstacle(problem, options, context.target.name)
@@ -86,10 +90,9 @@ class Parallelize(ShardOversized):
         evaluator = evaluator_of(model, problem, context.target)
         replication.PACKAGE_PROBLEM.set(model, problem)
         replication.PACKAGE_EVALUATOR.set(model, evaluator)
-        replication.REPLICATION.set(
-            model, _replication(problem, options, wanted, obstacle, evaluator)
-        )
-        return divided
+        chosen = _replication(problem, options, wanted, obstacle, evaluator)
+        replication.REPLICATION.set(model, replace(chosen, round=classes))
+        return divided or classes > 1
 
 
 def _replication(

@@ -9,15 +9,16 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.class_views import prove_classes
 from mcm_compiler.artifact.emit import input_entries
 from mcm_compiler.checking.comparison import equality
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.user_data import RunData, sibling_data
 from mcm_compiler.checking.structure_step import emitted_model, left_to_runs, open_points
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES, states_of, with_state_wires
+from mcm_compiler.contracts.replication import REPLICATION
 from mcm_compiler.contracts.verification import EMITTED, VERIFICATION, StructureProof
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.equivalence.values.followed_passes import constant_bytes, unfollowed_passes
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.graph.constants import random_outputs
@@ -47,6 +48,7 @@ class Verify(Pass):
     name: ClassVar[str] = "verify"
     summary: ClassVar[str] = "prove the chips equal to the model in onnxruntime"
     requires: ClassVar[tuple[AnyKey, ...]] = (SOURCE, CHIP_MODELS, WIRES, EMITTED)
+    uses: ClassVar[tuple[AnyKey, ...]] = (REPLICATION,)
     provides: ClassVar[tuple[AnyKey, ...]] = (VERIFICATION,)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
@@ -62,14 +64,15 @@ class Verify(Pass):
         """
         source, options = SOURCE.get(model), context.options
         data: tuple[RunData, ...] = ()
+        classes = _classes(model)
         if not source.shape_only:
             data = (*_given(source, context), *_data_beside(source, context))
-            check_run_size(source.original, options.verify_seeds + len(data))
+            check_run_size(source.original, options.verify_seeds * classes + len(data))
         # Read once: of a large graph, reading takes longer than proving.
         annotated, unlike = emitted_model(context.staging.path, source)
         give_back()
         verification = equality.verify_folder(
-            equality.ReadFolder(context.staging.path, annotated, source.shape_only),
+            equality.ReadFolder(context.staging.path, annotated, source.shape_only, classes),
             [chip.chip for chip in CHIP_MODELS.get(model)],
             WIRES.get(model),
             range(options.seed, options.seed + options.verify_seeds),
@@ -127,10 +130,11 @@ def _structure(
     emitted = [
         replace(chip, model=load_model(folder / layout.chip_file(chip.chip))) for chip in chips
     ]
-    proof = prove_chips(
+    proof = prove_classes(
         annotated,
         emitted,
         with_state_wires(WIRES.get(model), states_of(chips)),
+        _classes(model),
         placeholders=SOURCE.get(model).shape_only,
         unfollowed_passes=unfollowed_passes(context.options.passes),
         max_constant_bytes=constant_bytes(context.options.passes),
@@ -140,6 +144,11 @@ def _structure(
     if (note := left_to_runs(proof, open_points(proof))) is not None:
         context.report(note)
     return proof
+
+
+def _classes(model: ir.Model) -> int:
+    chosen = REPLICATION.find(model)
+    return chosen.round if chosen is not None else 1
 
 
 def _given(source: SourceModel, context: PassContext) -> tuple[RunData, ...]:
