@@ -26,7 +26,12 @@ MAX_REFUSED = 5
 
 
 @dataclass(frozen=True)
-@checked(fraction=from_to(0.01, 1), tile_rows=at_least(0), sram_mib=from_to(0, 2**20))
+@checked(
+    fraction=from_to(0.01, 1),
+    tile_rows=at_least(0),
+    sram_mib=from_to(0, 2**20),
+    grain=at_least(0),
+)
 class ShardOversized(Pass):
     """Replaces each operator whose weights do not fit a chip by operators with a slice each.
 
@@ -38,6 +43,8 @@ class ShardOversized(Pass):
             that no chip has room for are divided, into as few tiles as fit.
         sram_mib: SRAM of the chips that ops are divided for, if less than the target's; 0 for the
             target's.
+        grain: kernels that take more than this times the work of the model for each chip are cut,
+            each along the loop that costs least; 0 cuts none.
 
     Raises:
         ValueError: for options out of range.
@@ -51,6 +58,7 @@ class ShardOversized(Pass):
     fraction: float = 0.95
     tile_rows: int = 0
     sram_mib: float = 0.0
+    grain: float = 0.0
 
     def for_chips_of(self, _chips: int, sram_bytes: int) -> Self:
         """See `Pass`."""
@@ -97,22 +105,64 @@ class ShardOversized(Pass):
             if pieces := _in_pieces(model.graph, nodes[-1], cost_model, limits, self.fraction):
                 parts |= pieces
                 context.report(output_pieces.pieces_note(list(pieces.values()), limits))
-        tiled = self._tile_rows(model, context, parts, limits)
+        taken = self._cut_kernels(model, context, parts, limits)
+        tiled = self._divide_rows(model, context, parts, limits, taken)
         sharding.OUTPUT_PARTS.set(model, parts)
         sharding.SHARDING_PLAN.set(model, sharding.ShardingPlan(tuple(records)))
-        return bool(demand.oversized) or tiled
+        return bool(demand.oversized or taken) or tiled
 
-    def _tile_rows(
+    def _cut_kernels(
         self,
         model: ir.Model,
         context: PassContext,
         parts: dict[str, sharding.OutputPart],
         limits: PackageLimits,
+    ) -> set[ir.Node]:
+        """Divides kernels that take long, and for `tile_rows` those of windows; the new ops."""
+        if not (self.grain or self.tile_rows):
+            return set()
+        # Most models are compiled without: they load no rules.
+        from mcm_passes.parallelism.row_tiles import kernel_cuts
+
+        plan, cost_model = FUSION_PLAN.find(model) or FusionPlan(()), context.target.cost_model()
+        kernels = kernel_cuts.KernelCuts(model, cost_model, plan)
+        found: list[kernel_cuts.KernelCut] = []
+        if self.grain:
+            share_s = kernels.work_s / limits.num_chips
+            found = kernels.cut_above(self.grain * share_s, share_s)
+        if self.tile_rows:
+            known = {node for cut in found for node in cut.cut.region.ops}
+            by_rows = kernels.cut_by_rows(self.tile_rows)
+            found += [cut for cut in by_rows if not known & cut.cut.region.ops.keys()]
+        if not found:
+            return set()
+        done = kernel_cuts.cut_kernels(model, cost_model, plan, found)
+        FUSION_PLAN.set(model, done.plan)
+        context.report(kernel_cuts.cut_note(found))
+        nodes = set(done.nodes)
+        for join in done.joins:
+            if pieces := _in_pieces(model.graph, join, cost_model, limits, self.fraction):
+                parts |= pieces
+                nodes.discard(join)
+                context.report(output_pieces.pieces_note(list(pieces.values()), limits))
+        if NODE_COST.present(model):
+            for node in done.nodes:
+                if node in nodes:
+                    NODE_COST.set(node, cost_model.node_cost(node))
+        return nodes
+
+    def _divide_rows(
+        self,
+        model: ir.Model,
+        context: PassContext,
+        parts: dict[str, sharding.OutputPart],
+        limits: PackageLimits,
+        taken: set[ir.Node],
     ) -> bool:
         """Divides along rows what no chip has room for; `parts` takes pieces of outputs."""
         plan, cost_model = FUSION_PLAN.find(model), context.target.cost_model()
         groups = plan or FusionPlan(())
-        tiler = RowTiler(model, cost_model, limits, groups, self.fraction, self.tile_rows)
+        tiler = RowTiler(model, cost_model, limits, groups, self.fraction, self.tile_rows, taken)
         costed = NODE_COST.present(model)
         done = tiler.run()
         if plan is not None and done.regions:

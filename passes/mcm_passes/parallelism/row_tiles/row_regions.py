@@ -9,7 +9,7 @@ are taken apart and put together, once each.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -30,6 +30,13 @@ TILED_OPS = frozenset(
      "Sub", "Tanh", "Transpose", "Unsqueeze", "Where"}
 )  # fmt: skip
 """Ops that compute rows alone to the same bits, and of which the proof by structure knows parts."""
+
+CUT_OPS = TILED_OPS | {
+    "AveragePool", "BatchNormalization", "Concat", "Conv", "ConvInteger", "ConvTranspose",
+    "DequantizeLinear", "GlobalAveragePool", "InstanceNormalization", "LpPool", "MatMulInteger",
+    "MaxPool", "QLinearConv", "QLinearMatMul", "QuantizeLinear", "Resize",
+}  # fmt: skip
+"""Ops that kernels are cut at, which may sum in another order than the whole."""
 
 MANY_ROWS = 64
 """Rows of the smallest tile of a product with few columns; see `least_rows`."""
@@ -91,6 +98,7 @@ class RowRegions:
         taken: ops that are divided already; they join no other region.
         size: bytes of a value on a chip.
         small: bytes up to which a value may be taken apart or put together.
+        kinds: of ops that join regions.
     """
 
     def __init__(
@@ -100,12 +108,31 @@ class RowRegions:
         taken: set[ir.Node],
         size: Bytes,
         small: float,
+        kinds: frozenset[str] = TILED_OPS,
     ) -> None:
         self._rules = rules
         self._constants = constants
         self._taken = taken
         self._size = size
         self._small = small
+        self._kinds = kinds
+
+    def of_kernel(self, nodes: Sequence[ir.Node], main: ir.Node) -> Iterator[RowRegion]:
+        """The regions of one op, and of all others of its kernel, by the loops of its result."""
+        rule = self._rule(main)
+        if rule is None or len(main.outputs) > 1:
+            return
+        inside = set(nodes)
+        for dim in rule.outputs[0] or ():
+            factor = _major(rule, dim)
+            size = None if factor is None else rule.factors[factor].size
+            if factor is None or size is None or size < 2:
+                continue
+            region = RowRegion(size)
+            if self._take(region, main, factor, main):
+                self._grow(region, [*main.inputs, *main.outputs], inside)
+                if len(region.ops) == len(inside):
+                    yield region
 
     def of(self, node: ir.Node) -> Iterator[RowRegion]:
         """The regions that begin with an op, along its first axes first."""
@@ -126,20 +153,27 @@ class RowRegions:
     def _rule(self, node: ir.Node) -> ShardingRule | None:
         if node in self._taken or node.domain not in ("", "ai.onnx"):
             return None
-        if node.op_type not in TILED_OPS or not is_deterministic(node):
+        if node.op_type not in self._kinds or not is_deterministic(node):
             return None
         return self._rules.rule(node)
 
-    def _grow(self, region: RowRegion, pending: list[ir.Value | None]) -> None:
+    def _grow(
+        self,
+        region: RowRegion,
+        pending: list[ir.Value | None],
+        inside: set[ir.Node] | None = None,
+    ) -> None:
         while pending:
             value = pending.pop()
             if value is None or value not in region.values or value in self._constants:
                 continue
-            if self._size(value) <= self._small:
+            if inside is None and self._size(value) <= self._small:
                 continue
             producer = value.producer()
             beside = [use.node for use in value.uses()]
             for node in [producer, *beside] if producer is not None else beside:
+                if inside is not None and node not in inside:
+                    continue
                 if node not in region.ops and self._joins(region, node, value):
                     pending += [*node.inputs, *node.outputs]
 
@@ -156,16 +190,28 @@ class RowRegions:
             return factor is not None and self._take(region, node, factor)
         return False
 
-    def _take(self, region: RowRegion, node: ir.Node, factor: int) -> bool:
-        """Divides an op along one of its loops, if all that it reads and makes allows it."""
+    def _take(
+        self, region: RowRegion, node: ir.Node, factor: int, main: ir.Node | None = None
+    ) -> bool:
+        """Divides an op along one of its loops, if all that it reads and makes allows it.
+
+        Windows may slide along the loop of `main` alone.
+        """
         rule = self._rules.rule(node)
         loop = rule.factors[factor]
-        if loop.kind is not FactorKind.PASS or not loop.size or loop.size % region.rows:
+        slides = loop.kind is FactorKind.HALO and node is main
+        if not (slides or loop.kind is FactorKind.PASS):
+            return False
+        if not loop.size or loop.size % region.rows:
             return False
         unit = loop.size // region.rows
         found: dict[ir.Value, TiledValue] = {}
         for value, dims in _slots(node, rule):
             if value is None:
+                continue
+            if slides and value is node.inputs[0]:
+                if value in self._constants and not can_slice(value):
+                    return False
                 continue
             how = _how(rule, dims, factor, unit)
             if how is None or (how.axis < 0 and value in node.outputs):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -94,6 +94,7 @@ class RowTiler:
         fraction: part of a chip's SRAM that a tile may take with all buffers.
         tile_rows: rows of the largest tile of any op that can be divided; 0 for as few tiles as
             fit, of ops that no chip has room for.
+        taken: ops that stay as they are.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class RowTiler:
         plan: FusionPlan,
         fraction: float,
         tile_rows: int,
+        taken: Collection[ir.Node] = (),
     ) -> None:
         self._model, self._graph = model, model.graph
         self._cost_model = cost_model
@@ -114,7 +116,7 @@ class RowTiler:
         self._tile_rows = tile_rows
         self._constants = constant_values(self._graph)
         self._sizes: dict[ir.Value, int] = {}
-        self._new: set[ir.Node] = set()
+        self._new: set[ir.Node] = set(taken)
 
     def run(self) -> RowTiling:
         """See the class."""
@@ -321,10 +323,10 @@ class RowTiler:
         bounds: Sequence[tuple[int, int]],
         kept: list[ir.Node],
     ) -> TiledRows:
-        from mcm_passes.parallelism.row_tiles.tile_rewriting import tile_region
+        from mcm_passes.parallelism.row_tiles.tile_rewriting import CutRegion, tile_regions
 
         name, ops = node.name or "", tuple(n.name or "" for n in region.ops)
-        made = tile_region(self._graph, region, bounds, self._constants)
+        made = tile_regions(self._graph, [CutRegion(region, bounds)], self._constants)
         self._plan = plan_of_tiles(self._plan, made.tiles)
         parts: list[tuple[tuple[str, OutputPart], ...]] = []
         gone: set[ir.Node] = set()

@@ -1,158 +1,315 @@
-"""Ops of a region replaced by one op for each tile of rows."""
+"""Ops of regions replaced by one op for each tile, and what tiles read of each other.
+
+A tile reads a range of what another op made, which may be cut in other places or along another
+axis: a `Slice` of each piece that it needs a part of, and a `Concat` where it needs several. The
+slices run with the op that makes the piece, so that chips exchange no more than what is read. The
+`Concat` runs with the op that reads it, as ranges of its receive buffers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.arrays.dags import following_lists, topological
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.ir.rewriting.naming import UnusedNames
-from mcm_passes.parallelism.oversized.graph_edits import concat_in_place, drop_unused
+from mcm_passes.parallelism.oversized.graph_edits import concat_in_place, drop_unused, fixed_shape
 from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer
 from mcm_passes.parallelism.row_tiles.row_regions import RowRegion, TiledOp
-from mcm_passes.parallelism.rules.shard_forms import shard_form
+from mcm_passes.parallelism.rules.shard_forms import ShardForm, shard_form
 from mcm_passes.parallelism.sharded_graph.new_ops import NewOps
 from mcm_passes.parallelism.sharded_graph.value_parts import split_value
 
+Bounds = Sequence[tuple[int, int]]
+
+_SLICE_HAS_OPERANDS = 10
+"""Opset from which on; attributes before."""
+
 
 @dataclass(frozen=True)
-class TiledRegion:
-    """What was made of a region.
+class CutRegion:
+    """A region, and where it is cut.
+
+    Attributes:
+        region: its ops.
+        bounds: first row and one past the last of each tile.
+    """
+
+    region: RowRegion
+    bounds: Bounds
+
+
+@dataclass(frozen=True)
+class TiledRegions:
+    """Tiles and joins of regions.
 
     Attributes:
         tiles: of each op by its name, the ops of its tiles, in order.
-        joins: `Concat`s that put values together, for what lies outside.
+        joins: `Concat`s that put values together, for what is outside.
+        fused: ops that run with another one, by the name of that: before it those that make its
+            operands, after it slices of its results.
         nodes: all new ops.
     """
 
     tiles: Mapping[str, tuple[ir.Node, ...]]
     joins: tuple[ir.Node, ...]
+    fused: Mapping[str, tuple[list[str], list[str]]]
     nodes: tuple[ir.Node, ...]
 
 
-def tile_region(
-    graph: ir.Graph, region: RowRegion, bounds: Sequence[tuple[int, int]], constants: set[ir.Value]
-) -> TiledRegion:
+@dataclass(frozen=True)
+class _Pieces:
+    axis: int
+    bounds: Bounds
+    values: tuple[ir.Value, ...]
+
+
+def tile_regions(
+    graph: ir.Graph,
+    regions: Sequence[CutRegion],
+    constants: set[ir.Value],
+    fuses: Callable[[ir.Node], bool] | None = None,
+) -> TiledRegions:
     """Rewrites a graph in place.
 
-    Tiles stand one after the other, each with all of its ops, as far as the rest of the graph lets
-    them.
+    Tiles are one after the other, each with all of its ops of a region, as far as the rest of the
+    graph lets them.
 
     Args:
         graph: the main graph, in topological order.
-        region: ops of it.
-        bounds: first row and one past the last of each tile.
+        regions: without common ops.
         constants: values that depend on no input.
+        fuses: whether slices and joins may run with an op; without, they are ops of their own, and
+            values are taken apart and put together once each.
     """
-    return _Tiling(graph, region, bounds, constants).run()
+    return _Tiling(graph, regions, constants, fuses).run()
 
 
 class _Tiling:
     def __init__(
         self,
         graph: ir.Graph,
-        region: RowRegion,
-        bounds: Sequence[tuple[int, int]],
+        regions: Sequence[CutRegion],
         constants: set[ir.Value],
+        fuses: Callable[[ir.Node], bool] | None,
     ) -> None:
         self._graph = graph
-        self._region = region
-        self._bounds = bounds
+        self._cuts = {node: cut for cut in regions for node in cut.region.ops}
         self._constants = constants
+        self._fuses = fuses
         self._names = UnusedNames(graph)
         self._make = NewOps(graph, self._names)
         self._slicer = WeightSlicer(graph, self._names)
-        self._parts: dict[ir.Value, tuple[ir.Value, ...]] = {}
-        self._tile_of: dict[ir.Node, int] = {}
+        self._parts: dict[ir.Value, _Pieces] = {}
+        self._sliced: dict[tuple[ir.Value, Slice], ir.Value] = {}
+        self._read: dict[tuple[int, int, ir.Value, Slice | None], ir.Value] = {}
+        self._fused: dict[str, tuple[list[str], list[str]]] = {}
+        self._rank: dict[ir.Node, tuple[int, int]] = {}
+        self._at = {node: index for index, node in enumerate(graph)}
+        self._place = (0, 0)
 
-    def run(self) -> TiledRegion:
-        """See `tile_region`."""
+    def run(self) -> TiledRegions:
+        """See `tile_regions`."""
+        at = self._at
+        first = {id(cut): min(at[node] for node in cut.region.ops) for cut in self._cuts.values()}
+        nodes = [node for node in self._graph if node in self._cuts]
         tiles: dict[str, tuple[ir.Node, ...]] = {}
-        nodes = [node for node in self._graph if node in self._region.ops]
         for node in nodes:
+            cut = self._cuts[node]
             self._make.before = node
             self._make.stem = node.name or node.op_type
-            tiles[node.name or ""] = self._tiles(node, self._region.ops[node])
-        found = [self._joined(node, value) for node in nodes for value in node.outputs]
+            tiles[node.name or ""] = self._tiles(node, cut, cut.region.ops[node], first[id(cut)])
+        found = [self._joined(value) for node in nodes for value in node.outputs]
         joins = [join for join in found if join is not None]
         operands = [value for node in nodes for value in node.inputs if value is not None]
         for node in reversed(nodes):
             self._graph.remove(node, safe=True)
         drop_unused(self._graph, operands)
-        _sort(self._graph, self._tile_of)
-        return TiledRegion(tiles, tuple(joins), tuple(self._make.nodes))
+        self._sort()
+        return TiledRegions(tiles, tuple(joins), self._fused, tuple(self._make.nodes))
 
-    def _tiles(self, node: ir.Node, op: TiledOp) -> tuple[ir.Node, ...]:
+    def _tiles(
+        self, node: ir.Node, cut: CutRegion, op: TiledOp, anchor: int
+    ) -> tuple[ir.Node, ...]:
         made: list[ir.Node] = []
-        for index, (start, stop) in enumerate(self._bounds):
+        for index, (start, stop) in enumerate(cut.bounds):
             form = shard_form(op.facts, op.rule, op.factor, start * op.unit, stop * op.unit)
-            inputs = [self._operand(value, index) for value in node.inputs]
-            outputs = [self._part_of(value, index) for value in node.outputs]
             name = self._names.take(f"{node.name}/tile_{index}")
+            self._place = (anchor, index)
+            inputs = [
+                self._operand(cut, value, index, form if at == 0 else None, name)
+                for at, value in enumerate(node.inputs)
+            ]
+            outputs = [
+                self._slice(cut, value, index).of_value(
+                    value, self._names.take(f"{value.name}/tile_{index}")
+                )
+                for value in node.outputs
+            ]
             tile = self._make.part(node, inputs, outputs, form, name, f"tile_{index}/sizes")
-            self._tile_of[tile] = index
+            self._rank[tile] = self._place
             made.append(tile)
         for at, value in enumerate(node.outputs):
-            self._parts[value] = tuple(tile.outputs[at] for tile in made)
+            how = cut.region.values[value]
+            bounds = [(start * how.unit, stop * how.unit) for start, stop in cut.bounds]
+            parts = tuple(tile.outputs[at] for tile in made)
+            self._parts[value] = _Pieces(how.axis, bounds, parts)
         return tuple(made)
 
-    def _part_of(self, value: ir.Value, index: int) -> ir.Value:
-        name = self._names.take(f"{value.name}/tile_{index}")
-        return self._slice(value, index).of_value(value, name)
-
-    def _slice(self, value: ir.Value, index: int) -> Slice:
-        how = self._region.values[value]
-        start, stop = self._bounds[index]
+    def _slice(self, cut: CutRegion, value: ir.Value, index: int) -> Slice:
+        how = cut.region.values[value]
+        start, stop = cut.bounds[index]
         return Slice(how.axis, start * how.unit, stop * how.unit)
 
-    def _operand(self, value: ir.Value | None, index: int) -> ir.Value | None:
-        if value is None or value not in self._region.values:
-            return value
-        if value not in self._parts:
-            self._parts[value] = self._taken_apart(value)
-        return self._parts[value][index]
+    def _operand(
+        self,
+        cut: CutRegion,
+        value: ir.Value | None,
+        index: int,
+        form: ShardForm | None,
+        reader: str,
+    ) -> ir.Value | None:
+        if value is None:
+            return None
+        if form is not None and form.reads is not None:
+            return self._range(cut, value, Slice(*form.reads), index, reader)
+        if value in cut.region.values:
+            return self._range(cut, value, self._slice(cut, value, index), index, reader)
+        return self._range(cut, value, None, index, reader) if value in self._parts else value
 
-    def _taken_apart(self, value: ir.Value) -> tuple[ir.Value, ...]:
+    def _range(
+        self, cut: CutRegion, value: ir.Value, wanted: Slice | None, index: int, reader: str
+    ) -> ir.Value:
+        """The range that a tile reads of a value; all of it where `wanted` is None."""
         before = self._make.before
         assert before is not None
-        slices = [self._slice(value, index) for index in range(len(self._bounds))]
-        if value in self._constants:
-            return tuple(self._slicer.part(value, cut, before) for cut in slices)
-        sizes = [cut.extent for cut in slices]
-        stem, self._make.stem = self._make.stem, value.name or ""
-        parts = split_value(self._make, value, slices[0].axis, 1, sizes)
-        self._make.stem = stem
-        return parts
+        if value in self._constants and wanted is not None:
+            return self._slicer.part(value, wanted, before)
+        pieces = self._parts.get(value)
+        if pieces is None and self._fuses is None and wanted is not None:
+            # All tiles of a region have the same bounds.
+            pieces = self._parts[value] = self._taken_apart(cut, value)
+        key = (id(cut), index, value, wanted)
+        if key not in self._read:
+            stem, self._make.stem = self._make.stem, reader
+            self._read[key] = self._assembled(value, pieces, wanted, reader)
+            self._make.stem = stem
+        return self._read[key]
 
-    def _joined(self, node: ir.Node, value: ir.Value) -> ir.Node | None:
+    def _assembled(
+        self, value: ir.Value, pieces: _Pieces | None, wanted: Slice | None, reader: str
+    ) -> ir.Value:
+        if pieces is None:
+            assert wanted is not None
+            return self._cut_out(value, wanted, reader)
+        parts: list[ir.Value] = []
+        for (start, stop), part in zip(pieces.bounds, pieces.values, strict=True):
+            own = wanted
+            if wanted is not None and wanted.axis == pieces.axis:
+                if wanted.stop <= start or stop <= wanted.start:
+                    continue
+                low, high = max(wanted.start, start), min(wanted.stop, stop)
+                own = Slice(wanted.axis, low - start, high - start)
+            parts.append(part if own is None else self._cut_out(part, own, reader))
+        if len(parts) == 1:
+            return parts[0]
+        dims = list(fixed_shape(value))
+        if wanted is not None:
+            dims[wanted.axis] = wanted.extent
+        along = [ir.AttrInt64("axis", pieces.axis)]
+        joined = self._make.op("Concat", parts, along, value.dtype, dims)
+        self._fuse(joined, reader, 0)
+        return joined
+
+    def _cut_out(self, value: ir.Value, wanted: Slice, reader: str) -> ir.Value:
+        """A range of a value: by the op that makes it, or by `reader` where none can."""
+        if wanted == Slice(wanted.axis, 0, fixed_shape(value)[wanted.axis]):
+            return value
+        maker = value.producer()
+        with_maker = maker is not None and self._fuses is not None and self._fuses(maker)
+        key = (value, wanted)
+        if with_maker and key in self._sliced:
+            return self._sliced[key]
+        stem = self._make.stem
+        if with_maker:
+            self._make.stem = f"{value.name}/{wanted.start}_{wanted.stop}"
+        result = self._slice_op(value, wanted)
+        self._make.stem = stem
+        if with_maker and maker is not None:
+            self._sliced[key] = result
+            place, self._place = self._place, self._rank.get(maker) or (self._at[maker], 0)
+            self._fuse(result, maker.name or "", 1)
+            self._place = place
+        else:
+            self._fuse(result, reader, 0)
+        return result
+
+    def _slice_op(self, value: ir.Value, wanted: Slice) -> ir.Value:
+        bounds = {"starts": [wanted.start], "ends": [wanted.stop], "axes": [wanted.axis]}
+        dims = wanted.of_shape(fixed_shape(value))
+        if self._make.opset < _SLICE_HAS_OPERANDS:
+            given = [ir.AttrInt64s(name, numbers) for name, numbers in bounds.items()]
+            return self._make.op("Slice", [value], given, value.dtype, dims)
+        numbers = [self._make.constant(np.array(at, np.int64), name) for name, at in bounds.items()]
+        return self._make.op("Slice", [value, *numbers], [], value.dtype, dims)
+
+    def _fuse(self, made: ir.Value, node: str, side: int) -> None:
+        maker = made.producer()
+        assert maker is not None
+        if self._fuses is not None:
+            self._rank[maker] = self._place
+            self._fused.setdefault(node, ([], []))[side].append(maker.name or "")
+
+    def _taken_apart(self, cut: CutRegion, value: ir.Value) -> _Pieces:
+        slices = [self._slice(cut, value, index) for index in range(len(cut.bounds))]
+        stem, self._make.stem = self._make.stem, value.name or ""
+        axis = slices[0].axis
+        parts = split_value(self._make, value, axis, 1, [part.extent for part in slices])
+        self._make.stem = stem
+        return _Pieces(axis, [(part.start, part.stop) for part in slices], parts)
+
+    def _joined(self, value: ir.Value) -> ir.Node | None:
         """Puts a value together where something outside reads it, or it is an output."""
-        outside = [use for use in value.uses() if use.node not in self._region.ops]
+        outside = [use for use in value.uses() if use.node not in self._cuts]
         if not outside and not value.is_graph_output():
             return None
-        axis, name = self._region.values[value].axis, self._names.take(f"{value.name}/concat")
-        join = concat_in_place(node, value, self._parts[value], axis, name)
-        self._graph.insert_before(node, join)
-        self._make.nodes.append(join)
-        return join
+        pieces, fuses = self._parts[value], self._fuses
+        if fuses is None or value.is_graph_output() or not all(fuses(u.node) for u in outside):
+            node = value.producer()
+            assert node is not None
+            name = self._names.take(f"{value.name}/concat")
+            join = concat_in_place(node, value, pieces.values, pieces.axis, name)
+            self._graph.insert_before(node, join)
+            self._make.nodes.append(join)
+            return join
+        for use in outside:
+            name = use.node.name or ""
+            self._make.before, self._make.stem = use.node, name
+            self._place = (self._at[use.node], -1)
+            key = (id(use.node), 0, value, None)
+            if key not in self._read:
+                self._read[key] = self._assembled(value, pieces, None, name)
+            use.node.replace_input_with(use.idx, self._read[key])
+        return None
 
-
-def _sort(graph: ir.Graph, tile_of: Mapping[ir.Node, int]) -> None:
-    """A topological order in which tiles follow each other, and else what was first stays first."""
-    nodes = list(graph)
-    anchor = next((at for at, node in enumerate(nodes) if node in tile_of), 0)
-    rank = [
-        (anchor, tile_of[node], at) if node in tile_of else (at, -1, at)
-        for at, node in enumerate(nodes)
-    ]
-    makers = {value: at for at, node in enumerate(nodes) for value in node.outputs}
-    edges = {
-        (makers[value], at)
-        for at, node in enumerate(nodes)
-        for value in consumed_values(node)
-        if value in makers
-    }
-    order = topological(following_lists(len(nodes), sorted(edges)), rank)
-    graph.extend(nodes[at] for at in order)
+    def _sort(self) -> None:
+        """A topological order in which tiles follow each other, else in the order of before."""
+        nodes = list(self._graph)
+        last = 0
+        rank: list[tuple[int, int, int]] = []
+        for index, node in enumerate(nodes):
+            last = self._at.get(node, last)
+            rank.append((*self._rank.get(node, (last, -1)), index))
+        makers = {value: at for at, node in enumerate(nodes) for value in node.outputs}
+        edges = {
+            (makers[value], at)
+            for at, node in enumerate(nodes)
+            for value in consumed_values(node)
+            if value in makers
+        }
+        order = topological(following_lists(len(nodes), sorted(edges)), rank)
+        self._graph.extend(nodes[at] for at in order)

@@ -97,7 +97,7 @@ class GraphRules:
 
     def rule(self, node: ir.Node) -> ShardingRule:
         """The rule of one node."""
-        key = self._signature(node)
+        key = self.signature(node)
         rule = self._rules.get(key)
         if rule is None:
             rule = self._rules[key] = self._table.rule(self._facts(key))
@@ -105,9 +105,9 @@ class GraphRules:
 
     def facts(self, node: ir.Node) -> OpFacts:
         """What the rule of a node may depend on."""
-        return self._facts(self._signature(node))
+        return self._facts(self.signature(node))
 
-    def _signature(self, node: ir.Node) -> _Signature:
+    def signature(self, node: ir.Node) -> _Signature:
         op_type, attributes = node.op_type, node.attributes
         domain = "" if node.domain == "ai.onnx" else node.domain
         inputs, outputs = node.inputs, node.outputs

@@ -1,0 +1,311 @@
+"""Kernels that take too long for one chip, cut along the cheapest loop of their result.
+
+Any loop divides a kernel that all of its ops have: rows, over which windows may slide, output
+channels, columns, heads. The cost model prices the tiles, so that tiles which leave a part of the
+MAC array idle lose against others. No graph is rewritten for cuts that lose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import onnx_ir as ir
+
+from mcm_compiler.components.op_support import runs_on_host
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
+from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.graph.constants import constant_values, leaves, subgraphs
+from mcm_compiler.ir.rewriting.naming import UnusedNames
+from mcm_compiler.text.units import count_text, seconds_text
+from mcm_passes.mapping.problem.measured_names import planned_kernels
+from mcm_passes.parallelism.oversized.output_pieces import static_shape
+from mcm_passes.parallelism.oversized.weight_slices import Slice, slice_tensor
+from mcm_passes.parallelism.row_tiles.row_regions import CUT_OPS, RowRegion, RowRegions
+from mcm_passes.parallelism.row_tiles.row_tiling import plan_of_tiles
+from mcm_passes.parallelism.row_tiles.tile_rewriting import Bounds, CutRegion, tile_regions
+from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules
+from mcm_passes.parallelism.rules.shard_forms import shard_form
+from mcm_passes.parallelism.sharded_graph.new_ops import NewOps
+
+MOST_EXTRA = 1.1
+"""Tiles that take longer together than this many times the whole are chosen only where the whole
+takes longer than its share of the package."""
+
+ALIGNMENTS = (64, 32, 16, 8, 4, 2, 1)
+"""Extents that tiles may be multiples of."""
+
+_SLIDING = frozenset(
+    {"AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool", "QLinearConv"}
+)  # fmt: skip
+
+SLICES = "tile_slices"
+"""Kind of groups of ops that were not fused, with slices and joins."""
+
+
+@dataclass(frozen=True)
+class CutKernels:
+    """Changes that were made to a graph.
+
+    Attributes:
+        plan: the fusion plan of the graph as it is now.
+        joins: `Concat`s that put outputs together.
+        nodes: all new ops.
+    """
+
+    plan: FusionPlan
+    joins: tuple[ir.Node, ...]
+    nodes: tuple[ir.Node, ...]
+
+
+@dataclass(frozen=True)
+class KernelCut:
+    """One way to cut a kernel.
+
+    Attributes:
+        cut: its ops and bounds.
+        longest_s: seconds of the longest tile.
+        total_s: of all tiles.
+    """
+
+    cut: CutRegion
+    longest_s: float
+    total_s: float
+
+
+class KernelCuts:
+    """Cuts of the kernels of one model, which is not changed while this lives.
+
+    Args:
+        model: with shapes.
+        cost_model: prices kernels.
+        plan: the fusion plan.
+        taken: ops that stay as they are.
+    """
+
+    def __init__(
+        self,
+        model: ir.Model,
+        cost_model: CostModel,
+        plan: FusionPlan,
+        taken: set[ir.Node] | None = None,
+    ) -> None:
+        self._cost_model = cost_model
+        self._graph = model.graph
+        self._rules = GraphRules(model, installed_rules())
+        constants = constant_values(model.graph)
+        self._regions = RowRegions(
+            self._rules, constants, taken or set(), lambda _: 1, 0.0, CUT_OPS
+        )
+        self.kernels = [tuple(kernel) for kernel in planned_kernels(model.graph, plan)]
+        self._known: dict[tuple[object, ...], tuple[int, Bounds, float, float] | None] = {}
+
+    @cached_property
+    def seconds(self) -> list[float]:
+        """Of each kernel."""
+        return [self._cost_model.group_cost(kernel).seconds for kernel in self.kernels]
+
+    @property
+    def work_s(self) -> float:
+        """Seconds of all kernels."""
+        return math.fsum(self.seconds)
+
+    def cut_above(self, most_s: float, share_s: float) -> list[KernelCut]:
+        """A cut of each kernel that takes more than `most_s`, where one pays.
+
+        Args:
+            most_s: that a tile is to take.
+            share_s: of the work that each chip has.
+        """
+        found: list[KernelCut] = []
+        for kernel, seconds in zip(self.kernels, self.seconds, strict=True):
+            if seconds > most_s and (cut := self._best(kernel, seconds, most_s, share_s)):
+                found.append(cut)
+        return found
+
+    def cut_by_rows(self, rows: int) -> list[KernelCut]:
+        """All kernels over whose rows windows slide, in tiles of at most `rows` rows."""
+        found: list[KernelCut] = []
+        for kernel in self.kernels:
+            for region in self.regions(kernel):
+                height = _height(region)
+                if height > rows:
+                    bounds = even_bounds(height, -(-height // rows), 1)
+                    found.append(KernelCut(CutRegion(region, bounds), 0.0, 0.0))
+                    break
+        return found
+
+    def regions(self, kernel: Sequence[ir.Node]) -> Iterator[RowRegion]:
+        """Regions of a kernel, one for each loop that it can be cut along."""
+        if runs_on_host(self._cost_model, kernel):
+            return
+        values = {v for node in kernel for v in (*node.inputs, *node.outputs) if v is not None}
+        if any(static_shape(value) is None for value in values):
+            return
+        main = max(
+            kernel,
+            key=lambda n: (n.op_type in _SLIDING, self._cost_model.node_cost(n).seconds),
+        )
+        yield from self._regions.of_kernel(kernel, main)
+
+    def _best(
+        self, kernel: Sequence[ir.Node], seconds: float, most_s: float, share_s: float
+    ) -> KernelCut | None:
+        regions = list(self.regions(kernel))
+        key = (most_s, share_s, *(self._rules.signature(node) for node in kernel))
+        if key not in self._known:
+            most = MOST_EXTRA if seconds <= share_s else math.inf
+            self._known[key] = self._search(kernel, regions, seconds, most_s, most * seconds)
+        found = self._known[key]
+        if found is None or found[0] >= len(regions):
+            return None
+        index, bounds, longest, total = found
+        return KernelCut(CutRegion(regions[index], bounds), longest, total)
+
+    def _search(
+        self,
+        kernel: Sequence[ir.Node],
+        regions: Sequence[RowRegion],
+        seconds: float,
+        most_s: float,
+        most_total_s: float,
+    ) -> tuple[int, Bounds, float, float] | None:
+        fewest = max(2, math.ceil(seconds / most_s))
+        counts = [fewest + more for more in range(1 + fewest // 4 + 1)]
+        while counts[-1] > 2:
+            counts.append(max(2, min(counts) - max(1, fewest // 4)))
+        best: tuple[tuple[bool, float, float], tuple[int, Bounds, float, float]] | None = None
+        for index, region in enumerate(regions):
+            for bounds in _candidates(region.rows, counts):
+                prices: dict[int, float] = {}
+                for start, stop in bounds:
+                    # Tiles at the border read less, which is not worth another price.
+                    if stop - start not in prices:
+                        prices[stop - start] = self._price(kernel, region, start, stop)
+                tiles = [prices[stop - start] for start, stop in bounds]
+                longest, total = max(tiles), math.fsum(tiles)
+                if total > most_total_s:
+                    continue
+                score = (total > MOST_EXTRA * seconds, max(longest, most_s), total)
+                if longest < seconds and (best is None or score < best[0]):
+                    best = score, (index, bounds, longest, total)
+        return None if best is None else best[1]
+
+    def _price(self, kernel: Sequence[ir.Node], region: RowRegion, start: int, stop: int) -> float:
+        """Seconds of one tile, built in a graph of its own."""
+        scratch = ir.Graph([], [], nodes=[], opset_imports=self._graph.opset_imports, name="tile")
+        make, known = NewOps(scratch, UnusedNames(scratch)), dict[ir.Value, ir.Value]()
+
+        def part_of(value: ir.Value, wanted: Slice | None) -> ir.Value:
+            part = (wanted or Slice(0, 0, 1)).of_value(value, value.name or "") if wanted else None
+            part = part or ir.val(value.name, type=value.type, shape=value.shape)
+            stored = value.const_value
+            if stored is not None:
+                part.const_value = slice_tensor(stored, wanted, "part") if wanted else stored
+            return part
+
+        inside = set(kernel)
+        for node in kernel:
+            op = region.ops[node]
+            form = shard_form(op.facts, op.rule, op.factor, start * op.unit, stop * op.unit)
+            operands: list[ir.Value | None] = []
+            for at, value in enumerate(node.inputs):
+                if value is not None and value not in known:
+                    known[value] = part_of(value, _wanted(region, value, start, stop))
+                if value is not None and at == 0 and form.reads is not None:
+                    operands.append(part_of(value, Slice(*form.reads)))
+                else:
+                    operands.append(None if value is None else known[value])
+            for value in node.outputs:
+                known[value] = part_of(value, _wanted(region, value, start, stop))
+            results = [known[value] for value in node.outputs]
+            make.part(node, operands, results, form, node.name or "")
+            scratch.outputs.extend(known[v] for v in node.outputs if leaves(v, inside))
+        return self._cost_model.group_cost(make.nodes).seconds
+
+
+def _wanted(region: RowRegion, value: ir.Value, start: int, stop: int) -> Slice | None:
+    how = region.values.get(value)
+    return None if how is None else Slice(how.axis, start * how.unit, stop * how.unit)
+
+
+def _height(region: RowRegion) -> int:
+    """Rows of images, if windows slide over them; else 0."""
+    for node, op in region.ops.items():
+        dims = op.rule.outputs[0] or ()
+        if node.op_type in _SLIDING and len(dims) > 2 and op.factor in dims[2]:
+            return region.rows
+    return 0
+
+
+def _candidates(extent: int, counts: Sequence[int]) -> Iterator[Bounds]:
+    known: set[tuple[tuple[int, int], ...]] = set()
+    for count in counts:
+        for unit in ALIGNMENTS:
+            bounds = even_bounds(extent, count, unit)
+            if len(bounds) == count and bounds not in known:
+                known.add(bounds)
+                yield bounds
+
+
+def even_bounds(extent: int, count: int, unit: int) -> tuple[tuple[int, int], ...]:
+    """`range(extent)` in `count` parts, or fewer, of nearly equal multiples of `unit`."""
+    blocks = -(-extent // unit)
+    cuts = sorted({min(extent, unit * (blocks * k // count)) for k in range(count + 1)})
+    return tuple(pairwise(cuts))
+
+
+def cut_kernels(
+    model: ir.Model, cost_model: CostModel, plan: FusionPlan, found: Sequence[KernelCut]
+) -> CutKernels:
+    """Rewrites a model in place."""
+    graph = model.graph
+    constants = constant_values(graph)
+
+    def fuses(node: ir.Node) -> bool:
+        if node.graph is not graph or subgraphs(node) or constants.issuperset(node.outputs):
+            return False
+        return not runs_on_host(cost_model, (node,))
+
+    cuts = [kernel.cut for kernel in found]
+    made = tile_regions(graph, cuts, constants, fuses)
+    plan = plan_with_slices(plan_of_tiles(plan, made.tiles), made.fused)
+    return CutKernels(plan, made.joins, made.nodes)
+
+
+def cut_note(found: Sequence[KernelCut]) -> Diagnostic:
+    """MCM-P068: kernels were cut."""
+    tiles = sum(len(kernel.cut.bounds) for kernel in found)
+    longest_s = max(kernel.longest_s for kernel in found)
+    priced = f", of which the longest takes {seconds_text(longest_s)}" if longest_s else ""
+    return Diagnostic(
+        "MCM-P068",
+        f"{count_text(len(found), 'kernel')} cut into {tiles} tiles{priced}",
+        at="the model",
+    )
+
+
+def plan_with_slices(
+    plan: FusionPlan, fused: Mapping[str, tuple[list[str], list[str]]]
+) -> FusionPlan:
+    """The fusion plan with ops that run with another one: see `TiledRegions.fused`."""
+    known = plan.group_of
+    groups: list[FusionGroup] = []
+    for group in plan.groups:
+        names: list[str] = []
+        behind: list[str] = []
+        for name in group.nodes:
+            before, after = fused.get(name, ((), ()))
+            names += [*before, name]
+            behind += after
+        groups.append(replace(group, nodes=(*names, *behind)))
+    groups += [
+        FusionGroup(name, SLICES, (*before, name, *after))
+        for name, (before, after) in fused.items()
+        if name not in known
+    ]
+    return FusionPlan(tuple(groups))
