@@ -158,7 +158,7 @@ def outputs(model: onnx.ModelProto) -> np.ndarray | None:
         (own,) = session.get_inputs()
         # Above zero, so that no window of other elements gives the same.
         x = np.random.default_rng(9).uniform(0.1, 1.0, own.shape).astype(np.float32)
-        return session.run(None, {"x": x})[0]
+        return np.asarray(session.run(None, {"x": x})[0])
     except Exception:
         return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mcm_compiler.equivalence.parts.value_views import Shape
 from mcm_compiler.equivalence.values.value_numbers import OpKey
@@ -116,6 +116,34 @@ def _same_axis(op: WholeOp, position: int, axis: int) -> Law | None:
     return Law({0: (axis, 1)}, ((axis, 1),))
 
 
+_INTEGER_PRODUCTS: Mapping[str, tuple[int, tuple[int, ...], tuple[int, ...]]] = {
+    "MatMulInteger": (1, (2,), (3,)),
+    "QLinearMatMul": (3, (1, 2), (4, 5)),
+}
+"""The second factor, and the scales and zero points of either."""
+
+
+def _integer_product(op: WholeOp, position: int, axis: int) -> Law | None:
+    """A `MatMul`, with one scale and zero point, or one for each row or column."""
+    at, of_rows, of_columns = _INTEGER_PRODUCTS[op.key.op_type]
+    left, right = op.shapes[0], op.shapes[at]
+    if left is None or right is None:
+        return None
+    loops = {(0, len(left) - 2): of_rows, (at, len(right) - 1): of_columns}
+    many = {k: loop for loop, each in loops.items() for k in each if _has_many(op, k)}
+    if any(len(op.shapes[k] or ()) != 1 for k in many):
+        return None
+    loop = many.get(position, (position, axis))
+    if loop[0] not in (0, at):
+        return None
+    law = _matmul(replace(op, shapes=(left, right)), int(loop[0] == at), loop[1])
+    if law is None or (law.combined and op.key.op_type != "MatMulInteger"):
+        return None
+    operands = {(0, at)[k]: place for k, place in law.operands.items()}
+    with_loop = {k: (0, 1) for k, own in many.items() if own == loop}
+    return replace(law, operands=operands | with_loop)
+
+
 def _matmul(op: WholeOp, position: int, axis: int) -> Law | None:
     left, right, result = op.shapes[0], op.shapes[1], op.results[0]
     if left is None or right is None or result is None or min(len(left), len(right)) < 2:
@@ -160,20 +188,36 @@ def _gemm(op: WholeOp, position: int, axis: int) -> Law | None:
     return Law(operands, ((out, 1),)) if position in operands else None
 
 
+def _has_many(op: WholeOp, position: int) -> bool:
+    """True if an operand, one of one element or of one for each index, has several."""
+    shape = op.shapes[position] if op.key.reads(position) is not None else None
+    return shape is not None and math.prod(shape) > 1
+
+
+CONVOLUTIONS: Mapping[str, tuple[int, tuple[int, ...]]] = {
+    "Conv": (1, (2,)),
+    "ConvInteger": (1, (3,)),
+    "QLinearConv": (3, (4, 5, 8)),
+}
+"""The operand with the kernel, and those with one element for each channel made."""
+
+
 def _conv(op: WholeOp, position: int, axis: int) -> Law | None:
-    image, kernel = op.shapes[0], op.shapes[1]
+    at, of_channels = CONVOLUTIONS[op.key.op_type]
+    image, kernel = op.shapes[0], op.shapes[at]
     if image is None or kernel is None:
         return None
     groups = op.key.number("group", 1)
-    has_bias = op.key.reads(2) is not None
     if (position, axis) == (0, 0):
         return Law({0: (0, 1)}, ((0, 1),))
-    makes = (position, axis) in ((1, 0), (2, 0))
+    each = [at, *(k for k in of_channels if _has_many(op, k))]
+    makes = position in each and axis == 0
     if groups == 1:
         if makes:
-            return Law({1: (0, 1)} | ({2: (0, 1)} if has_bias else {}), ((1, 1),))
-        if (position, axis) in ((0, 1), (1, 1)):
-            operands: Axes = {0: (1, 1), 1: (1, 1)}
+            return Law(dict.fromkeys(each, (0, 1)), ((1, 1),))
+        if (position, axis) in ((0, 1), (at, 1)) and op.key.op_type != "QLinearConv":
+            has_bias = op.key.op_type == "Conv" and op.key.reads(2) is not None
+            operands: Axes = {0: (1, 1), at: (1, 1)}
             return Law(operands, combined="Add", counted_once=2 if has_bias else -1)
         return None
     if not makes and (position, axis) != (0, 1):
@@ -181,7 +225,7 @@ def _conv(op: WholeOp, position: int, axis: int) -> Law | None:
     if image[1] % groups or kernel[0] % groups:
         return None
     made = kernel[0] // groups
-    operands = {0: (1, image[1] // groups), 1: (0, made)} | ({2: (0, made)} if has_bias else {})
+    operands = {0: (1, image[1] // groups)} | dict.fromkeys(each, (0, made))
     return Law(operands, ((1, made),), units_attribute="group")
 
 
@@ -327,6 +371,15 @@ def _quantize(op: WholeOp, position: int, axis: int) -> Law | None:
     return Law({0: (axis, 1)}, ((axis, 1),))
 
 
+def _resize(op: WholeOp, position: int, axis: int) -> Law | None:
+    """Along axes that keep their size; `sizes` would name those of the part."""
+    scales = op.ints(2) if op.key.reads(2) is not None else None
+    if scales is None or op.key.attribute("axes") is not None or op.key.reads(1) is not None:
+        return None
+    kept = position == 0 and axis < len(scales) and scales[axis] == 1
+    return Law({0: (axis, 1)}, ((axis, 1),)) if kept else None
+
+
 _OWN_ELEMENTWISE = frozenset({"FastGelu", "Gelu", "QuickGelu"})
 
 _ELEMENTWISE = frozenset(
@@ -349,12 +402,14 @@ _LAWS: Mapping[str, Callable[[WholeOp, int, int], Law | None]] = {
     **dict.fromkeys(_REDUCTIONS, _reduce),
     "BatchNormalization": _batch_normalization,
     "Concat": _concat,
-    "Conv": _conv,
+    **dict.fromkeys(CONVOLUTIONS, _conv),
+    **dict.fromkeys(_INTEGER_PRODUCTS, _integer_product),
     "ConvTranspose": _conv_transpose,
     "Gather": _gather,
     "Gemm": _gemm,
     "InstanceNormalization": _instance_normalization,
     "LayerNormalization": _layer_normalization,
     "MatMul": _matmul,
+    "Resize": _resize,
     "Transpose": _transpose,
 }

@@ -69,12 +69,12 @@ class SourcePieces:
         return found[key.position] if found is not None and key.position < len(found) else None
 
     def ints(self, op: OpKey, position: int) -> tuple[int, ...] | None:
-        """Elements of a constant operand of integers."""
+        """Elements of a constant operand of whole numbers."""
         content = self._numbers.known_content(op.reads(position))
         if content is None or self._numbers.contents.tensor(content).size > MAX_INTS:
             return None
         array = self._numbers.contents.array(content)
-        if not np.issubdtype(array.dtype, np.integer):
+        if array.dtype.kind not in "iuf" or not np.array_equal(array, np.round(array)):
             return None
         return tuple(int(n) for n in array.reshape(-1))
 

@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from mcm_compiler.equivalence.parts.part_laws import WholeOp
+from mcm_compiler.equivalence.parts.part_laws import CONVOLUTIONS, WholeOp
 from mcm_compiler.equivalence.parts.value_views import Cuts
 from mcm_compiler.equivalence.values.value_numbers import OpKey
-
-_KERNEL_AT: Mapping[str, int] = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
-"""The operand with the kernel."""
 
 _POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
 
@@ -24,7 +21,7 @@ _ATTRIBUTES = frozenset({"auto_pad", "ceil_mode", "dilations", "kernel_shape", "
 
 def has_windows(op: WholeOp, position: int, axis: int) -> bool:
     """True if windows run along an axis of an operand."""
-    known = not op.key.domain and op.key.op_type in _POOLS | _KERNEL_AT.keys()
+    known = not op.key.domain and op.key.op_type in _POOLS | CONVOLUTIONS.keys()
     return known and not position and axis > 1 and len(op.results) == 1
 
 
@@ -45,12 +42,12 @@ def window_cuts(op: WholeOp, part: OpKey, cuts: Cuts) -> Cuts | None:
         The cuts of the result along the axes of windows, or None where the part computes others.
     """
     image, result = op.shapes[0], op.results[0]
-    at = _KERNEL_AT.get(op.key.op_type)
-    given = op.shapes[at] if at is not None else op.key.numbers("kernel_shape")
-    if image is None or result is None or given is None:
+    kernel = op.key.numbers("kernel_shape")
+    if (of_channels := CONVOLUTIONS.get(op.key.op_type)) is not None:
+        kernel = (op.shapes[of_channels[0]] or ())[2:]
+    elif part.numbers("kernel_shape") != kernel:
         return None
-    kernel = given[2:] if at is not None else given
-    if len(kernel) != len(image) - 2 or (at is None and part.numbers("kernel_shape") != kernel):
+    if image is None or result is None or kernel is None or len(kernel) != len(image) - 2:
         return None
     found: Cuts = {}
     for k, reach in enumerate(kernel):

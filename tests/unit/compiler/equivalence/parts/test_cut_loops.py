@@ -104,7 +104,65 @@ HEADS_CHIP = (
     "g1 = Add (h1, b01) y1 = Reshape (g1, n) y = Concat <axis = 1> (y0, y1)"
 )
 
+K = np.random.default_rng(6).integers(0, 200, (6, 2, 3, 3), np.uint8)
+PER_CHANNEL = {"t": np.abs(drawn(6, seed=7)), "z": np.arange(6, dtype=np.uint8) + 90}
+ROWS = (
+    "l0 = Constant <value_ints: ints = [0]> () h0 = Constant <value_ints: ints = [4]> () "
+    "l1 = Constant <value_ints: ints = [2]> () h1 = Constant <value_ints: ints = [6]> () "
+    "a = Constant <value_ints: ints = [2]> () "
+)
+SCALAR = {"s": ONE, "zx": np.uint8(3), "sy": np.float32(9.5), "zy": np.uint8(5)}
+Q_CONV = (
+    "(uint8[1,2,6,6] x) => (uint8[1,6,6,6] y)",
+    "m = MaxPool <kernel_shape = [1, 1]> (x) "
+    "y = QLinearConv <pads = [1, 1, 1, 1]> (m, s, zx, w, t, z, sy, zy, b)",
+    {"w": K, "b": np.arange(6, dtype=np.int32), **PER_CHANNEL, **SCALAR},
+)
+Q_CONV_CHIP = (
+    ROWS + "m = MaxPool <kernel_shape = [1, 1]> (x) "
+    "m0 = Slice (m, l0, h0, a) m1 = Slice (m, l1, h1, a) "
+    "c00 = QLinearConv <pads = [1, 1, 0, 1]> (m0, s, zx, w0, t0, z0, sy, zy, b0) "
+    "c01 = QLinearConv <pads = [1, 1, 0, 1]> (m0, s, zx, w1, t1, z1, sy, zy, b1) "
+    "c10 = QLinearConv <pads = [0, 1, 1, 1]> (m1, s, zx, w0, t0, z0, sy, zy, b0) "
+    "c11 = QLinearConv <pads = [0, 1, 1, 1]> (m1, s, zx, w1, t1, z1, sy, zy, b1) "
+    "c0 = Concat <axis = 1> (c00, c01) c1 = Concat <axis = 1> (c10, c11) "
+    "y = Concat <axis = 2> (c0, c1)"
+)
+HALVES_OF = {name: whole for name, whole in Q_CONV[2].items() if name in "wbtz"}
+Q_CONV_PARTS = SCALAR | {
+    f"{name}{i}": whole[3 * i : 3 * i + 3] for name, whole in HALVES_OF.items() for i in (0, 1)
+}
+INTEGERS = (
+    "(uint8[4,12] x) => (int32[4,8] y)",
+    "m = Max (x, floor) y = MatMulInteger (m, w, zx, z)",
+    {"w": Q, "zx": np.uint8(3), "z": np.arange(8, dtype=np.int8), "floor": np.uint8(1)},
+)
+INTEGERS_CHIP = (
+    "m = Max (x, floor) k = Constant <value_ints: ints = [6, 6]> () p, q = Split <axis = 1> (m, k) "
+    "a0 = MatMulInteger (p, w00, zx, z0) c0 = MatMulInteger (q, w10, zx, z0) y0 = Add (a0, c0) "
+    "a1 = MatMulInteger (p, w01, zx, z1) c1 = MatMulInteger (q, w11, zx, z1) y1 = Add (a1, c1) "
+    "y = Concat <axis = 1> (y0, y1)"
+)
+INTEGERS_PARTS = {
+    **{f"w{i}{j}": Q[6 * i : 6 * i + 6, 4 * j : 4 * j + 4] for i in (0, 1) for j in (0, 1)},
+    "zx": np.uint8(3), "floor": np.uint8(1),
+    "z0": np.arange(4, dtype=np.int8), "z1": np.arange(4, 8, dtype=np.int8),
+}  # fmt: skip
+GROWN = (
+    "(float[1,4,3,3] x) => (float[1,4,6,6] y)",
+    'r = Relu (x) y = Resize <mode = "nearest"> (r, , scales)',
+    {"scales": np.array([1, 1, 2, 2], np.float32)},
+)
+GROWN_CHIP = (
+    "r = Relu (x) k = Constant <value_ints: ints = [3, 1]> () p, q = Split <axis = 1> (r, k) "
+    'a = Resize <mode = "nearest"> (p, , scales) b = Resize <mode = "nearest"> (q, , scales) '
+    "y = Concat <axis = 1> (a, b)"
+)
+
 CASES = {
+    "quantised-tiles-of-channels": (Q_CONV, Q_CONV_CHIP, Q_CONV_PARTS),
+    "integers": (INTEGERS, INTEGERS_CHIP, INTEGERS_PARTS),
+    "channels-of-a-larger-image": (GROWN, GROWN_CHIP, GROWN[2]),
     "columns-of-sums": (GEMM, COLUMNS_OF_SUMS, blocks(2, 2)),
     "sums-of-columns": (GEMM, SUMS_OF_COLUMNS, blocks(2, 2)),
     "sums-of-sums": (GEMM, SUMS_OF_SUMS, blocks(4, 1)),
@@ -126,6 +184,16 @@ def exchanged(parts: Arrays, one: str, other: str) -> Arrays:
 
 
 FALSE = {
+    "scales-of-channels-exchanged": (Q_CONV, Q_CONV_CHIP, exchanged(Q_CONV_PARTS, "t0", "t1")),
+    "zero-points-of-channels": (Q_CONV, Q_CONV_CHIP, exchanged(Q_CONV_PARTS, "z0", "z1")),
+    "another-padding": (Q_CONV, Q_CONV_CHIP.replace("[1, 1, 0, 1]", "[1, 1, 1, 1]"), Q_CONV_PARTS),
+    "another-halo": (
+        Q_CONV, Q_CONV_CHIP.replace("ints = [2]> () h1", "ints = [1]> () h1"), Q_CONV_PARTS
+    ),
+    "zero-points-of-columns": (INTEGERS, INTEGERS_CHIP, exchanged(INTEGERS_PARTS, "z0", "z1")),
+    "another-scale-of-rows": (
+        GROWN, GROWN_CHIP, {"scales": np.array([1, 1, 2, 3], np.float32)}
+    ),
     "parts-exchanged": (GEMM, COLUMNS_OF_SUMS, exchanged(blocks(2, 2), "w00", "w01")),
     "rows-exchanged": (GEMM, SUMS_OF_COLUMNS, exchanged(blocks(2, 2), "w01", "w11")),
     "biases-exchanged": (GEMM, SUMS_OF_COLUMNS, exchanged(blocks(2, 2), "b00", "b01")),
