@@ -364,8 +364,11 @@ class _Run(CheckRun):
             users += user_data.read_data_sets(self.test_data, self.opened.source)
         own = self.model is not None and not self.model.startswith(zoo.PREFIX)
         file = Path(self.model or "") if own else folder / layout.ANNOTATED
+        reordered = self.structure is not None and self.structure.reordered
         found = equality.verify_folder(
-            equality.ReadFolder(folder, self.opened.source, manifest.shape_only, manifest.round),
+            equality.ReadFolder(
+                folder, self.opened.source, manifest.shape_only, manifest.round, reordered
+            ),
             chips,
             manifest.wires,
             self.seeds,

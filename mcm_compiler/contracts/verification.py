@@ -93,6 +93,7 @@ class StructureProof:
         unfollowed_passes: passes of the pipeline whose changes have no rule.
         model: name of the user's model that was read again, or None if `annotated.onnx` was
             taken as the model.
+        reordered: whether onnxruntime may add in another order in some part of an op.
     """
 
     ops: int
@@ -100,6 +101,7 @@ class StructureProof:
     outputs: tuple[str, ...] = ()
     unfollowed_passes: tuple[str, ...] = ()
     model: str | None = None
+    reordered: bool = False
 
     @property
     def proven(self) -> int:

@@ -37,12 +37,14 @@ class ChipValues:
         outputs: number of what arrives at the host, by name.
         excused: those of the unproven ops, by chip and name, of which no rule says how they are
             divided.
+        reordered: whether a part of an op may add in another order.
     """
 
     ops: int = 0
     unproven: list[UnprovenOp] = field(default_factory=list[UnprovenOp])
     outputs: dict[str, int] = field(default_factory=dict[str, int])
     excused: set[Place] = field(default_factory=set[Place])
+    reordered: bool = False
 
 
 def number_chips(
@@ -182,6 +184,7 @@ class _Chain:
     def result(self) -> ChipValues:
         """What was found."""
         found = ChipValues(self._ops)
+        found.reordered = self._parts is not None and self._parts.reordered
         still = self.open_ops() | (self._assumed & self._open.keys())
         for place, (node, outputs, what) in self._open.items():
             if place in still:

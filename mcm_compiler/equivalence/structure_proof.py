@@ -53,4 +53,10 @@ def prove_chips(
     unfollowed = tuple(unfollowed_passes)
     if planned and wrong and PLANNED.issuperset(unfollowed_passes):
         unfollowed = ()
-    return StructureProof(found.ops, tuple(unproven), tuple(dict.fromkeys(outputs)), unfollowed)
+    return StructureProof(
+        found.ops,
+        tuple(unproven),
+        tuple(dict.fromkeys(outputs)),
+        unfollowed,
+        reordered=found.reordered,
+    )

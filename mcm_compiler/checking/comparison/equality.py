@@ -53,12 +53,14 @@ class ReadFolder:
         annotated: the model; not changed.
         shape_only: whether its weights are placeholders, with which nothing is compared.
         classes: inferences of a round, each of which has an input of its own for every seed.
+        reordered: whether parts of ops may add in another order, as their structure shows.
     """
 
     path: Path
     annotated: ir.Model
     shape_only: bool
     classes: int = 1
+    reordered: bool = False
 
 
 def verify_folder(
@@ -147,7 +149,7 @@ def verify_folder(
         expected += [{name: made[name] for name in outputs} for made in stepped]
         actual += chain(wires, outputs, steps, states=states)
         batches += steps
-    relative = _relative_tolerance(reference, len(chips))
+    relative = _relative_tolerance(reference, len(chips), read.reordered)
     compared = tuple(
         _compare(name, [e[name] for e in expected], [a[name] for a in actual], relative)
         for name in outputs
@@ -331,12 +333,12 @@ def _scale(array: Any) -> float:
     return float(np.abs(finite).max()) if finite.size else 0.0
 
 
-def _relative_tolerance(reference: ir.Model, num_chips: int) -> float:
+def _relative_tolerance(reference: ir.Model, num_chips: int, reordered: bool) -> float:
     graph = reference.graph
     half = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
     if num_chips > 1 and any(v.dtype in half for node in graph for v in node.outputs):
         return HALF_TOLERANCE
-    if reference.metadata_props.get(PLANNED_PROPERTY):
+    if reordered or reference.metadata_props.get(PLANNED_PROPERTY):
         from mcm_compiler.checking.comparison.stock_options import sum_tolerance
 
         # Partial sums are added in another order; whole numbers still give equal bits.

@@ -19,6 +19,11 @@ from mcm_compiler.equivalence.parts.window_laws import (
 )
 from mcm_compiler.equivalence.values.value_numbers import OpKey
 
+FEW_ROWS, FEW_COLUMNS = 64, 192
+"""Up to here onnxruntime divides a product otherwise; see `reorders`."""
+
+_EXACT = frozenset({"ConvInteger", "MatMulInteger", "ReduceMax", "ReduceMin"})
+
 Relation = Callable[[int, int, Cuts], Cuts | None]
 """The cuts by which one number is a part of another; empty where it is all of it, None where it is
 no part. Cuts that are expected by now decide where several would fit."""
@@ -141,3 +146,21 @@ def cut_of(
         return CutOp(tuple(loops.outputs))
     law, units, extent = loops.summed
     return CutOp(tuple(loops.outputs), law, units, extent, counted)
+
+
+def reorders(facts: WholeOp, cut: CutOp) -> bool:
+    """True if onnxruntime may add a part's products in another order than those of the whole.
+
+    It chooses the blocks of a product by the sizes of the result. A part with many rows and columns
+    has the blocks of the whole. Of a convolution, pixels are columns: channels may be few, pixels
+    have no limit that is known.
+    """
+    if cut.summed is not None:
+        return facts.key.op_type not in _EXACT
+    (cuts, *_), (shape, *_) = cut.outputs, facts.results
+    if facts.key.op_type in ("Conv", "ConvTranspose"):
+        return bool(cuts.keys() - {1})
+    if facts.key.op_type not in ("Gemm", "MatMul") or shape is None:
+        return False
+    few = {len(shape) - 2: FEW_ROWS, len(shape) - 1: FEW_COLUMNS}
+    return any(length(cuts[axis]) < few[axis] for axis in cuts.keys() & few.keys())

@@ -20,7 +20,7 @@ from functools import partial
 
 import onnx_ir as ir
 
-from mcm_compiler.equivalence.parts.cut_loops import cut_of
+from mcm_compiler.equivalence.parts.cut_loops import cut_of, reorders
 from mcm_compiler.equivalence.parts.located_slices import LocatedSlices
 from mcm_compiler.equivalence.parts.masked_look_ups import MaskedLookUps, is_nothing
 from mcm_compiler.equivalence.parts.part_laws import WholeOp, has_law, law_of
@@ -70,6 +70,7 @@ class PlannedParts:
     Attributes:
         explained: numbers of values that only serve to look up rows of a part of a table.
         excused: numbers of what ops without a law make, and of what depends on them.
+        reordered: whether onnxruntime may add in another order in some part; see `reorders`.
     """
 
     def __init__(self, numbers: ValueNumbers, source: SourceValues, *, sums: bool = True) -> None:
@@ -83,6 +84,7 @@ class PlannedParts:
         self._with_bias: set[int] = set()  # values whose op adds what belongs to none of the units
         self.explained: set[int] = set()
         self.excused: set[int] = set()
+        self.reordered = False
 
     def explains(self, node: ir.Node, known: Numbers) -> bool:
         """Whether an op computes parts of the model's values; whole ones get their number."""
@@ -178,6 +180,7 @@ class PlannedParts:
             return None
         if not any(cut.outputs) and cut.summed is None:
             return results
+        self.reordered |= reorders(facts, cut)
         pieces: list[Piece] = []
         for number, cuts in zip(results, cut.outputs, strict=True):
             whole_of = self._source.pieces.get(number)

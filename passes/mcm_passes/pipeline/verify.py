@@ -71,8 +71,12 @@ class Verify(Pass):
         # Read once: of a large graph, reading takes longer than proving.
         annotated, unlike = emitted_model(context.staging.path, source)
         give_back()
+        proof = _structure(model, context, annotated, unlike)
+        give_back()
         verification = equality.verify_folder(
-            equality.ReadFolder(context.staging.path, annotated, source.shape_only, classes),
+            equality.ReadFolder(
+                context.staging.path, annotated, source.shape_only, classes, proof.reordered
+            ),
             [chip.chip for chip in CHIP_MODELS.get(model)],
             WIRES.get(model),
             range(options.seed, options.seed + options.verify_seeds),
@@ -84,7 +88,6 @@ class Verify(Pass):
             fault := impossible_sizes(source.original, verification.skipped)
         ):
             raise CompileError(fault)
-        proof = _structure(model, context, annotated, unlike)
         verification = replace(verification, structure=proof)
         faults = equality.differences(verification, hint=_OUR_FAULT)
         if faults:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.generators.one_chip import Arrays, proven
+from tests.generators.one_chip import Arrays, model_text, prove_one_chip, proven
 
 
 def drawn(*shape: int, seed: int = 0) -> np.ndarray:
@@ -219,3 +219,45 @@ FALSE = {
 def test_what_is_not_quite_that_is_not(case):
     model, chip, parts = FALSE[case]
     assert not proven(*model, chip, parts)
+
+
+def reordered(rows: int, columns: int, axis: int) -> bool:
+    """Of a product that is cut into halves."""
+    parts = [rows, columns]
+    parts[axis] //= 2
+    source = f"(float[{rows},4] x) => (float[{rows},{columns}] y)"
+    w = drawn(4, columns)
+    halves = {"a": w[:, : parts[1]], "b": w[:, -parts[1] :]}
+    left, right = ("r", "r") if axis else ("p", "q")
+    chip = (
+        f"r = Relu (x) k = Constant <value_ints: ints = [{rows // 2}, {rows // 2}]> () "
+        f"p, q = Split (r, k) c = MatMul ({left}, a) d = MatMul ({right}, b) "
+        f"y = Concat <axis = {axis}> (c, d)"
+    )
+    found = prove_one_chip(
+        model_text(f"m {source} {{ r = Relu (x) y = MatMul (r, w) }}", {"w": w}),
+        model_text(f"c {source} {{ {chip} }}", halves),
+    )
+    assert found.whole
+    return found.reordered
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "axis", "expected"),
+    [(128, 8, 0, False), (96, 8, 0, True), (8, 384, 1, False), (8, 256, 1, True)],
+)
+def test_products_of_few_rows_or_columns_may_add_in_another_order(rows, columns, axis, expected):
+    assert reordered(rows, columns, axis) is expected
+
+
+def test_tiles_of_convolutions_may_add_in_another_order_and_their_channels_may_not():
+    ends = "(float[1,2,6,6] x) => (float[1,4,6,4] y)"
+    w = drawn(4, 2, 1, 3)
+    whole = model_text(f"m {ends} {{ r = Relu (x) y = Conv (r, w) }}", {"w": w})
+    head = "r = Relu (x) k = Constant <value_ints: ints = [3, 3]> () "
+    rows = f"{head} p, q = Split <axis = 2> (r, k) c = Conv (p, w) d = Conv (q, w) "
+    tiles = model_text(f"c {ends} {{ {rows} y = Concat <axis = 2> (c, d) }}", {"w": w})
+    text = "r = Relu (x) c = Conv (r, a) d = Conv (r, b) y = Concat <axis = 1> (c, d)"
+    channels = model_text(f"c {ends} {{ {text} }}", {"a": w[:2], "b": w[2:]})
+    found = [prove_one_chip(whole, chip) for chip in (tiles, channels)]
+    assert [(one.whole, one.reordered) for one in found] == [(True, True), (True, False)]
