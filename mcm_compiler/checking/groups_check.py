@@ -26,6 +26,8 @@ from mcm_compiler.registry import PASSES
 
 Group = frozenset[str]
 
+_RANGES = frozenset({"Concat", "Slice"})
+
 
 def check_groups(
     model: ir.Model, groups: Mapping[str, Sequence[str]], pipeline: str, target: Target
@@ -56,7 +58,14 @@ def check_groups(
         if missing := [group for group in wanted if group not in made]:
             # Of which other ops they could have been fused with, the order of the graph decides.
             alone = _Extracts(model)
-            missing = [g for g in missing if g not in _fused(alone.of(g), makers, context)]
+            missing = [
+                group
+                for group in missing
+                if not any(
+                    len(kernel) == 1 or kernel in _fused(alone.of(kernel, whole), makers, context)
+                    for kernel, whole in alone.kernels(group)
+                )
+            ]
     for group in missing:
         first = min(group)
         raise differs(
@@ -100,9 +109,46 @@ class _Extracts:
         self._constants = constant_values(model.graph)
         self._position = {node: i for i, node in enumerate(model.graph)}
         self._nodes = {node.name or "": node for node in model.graph}
+        self._types: dict[str, set[str]] = {}
+        for node in model.graph:
+            if origin := node.metadata_props.get(ORIGIN_PROPERTY):
+                self._types.setdefault(origin, set()).add(node.op_type)
 
-    def of(self, names: Group) -> ir.Model:
-        """The ops of these names, with the constants that they read."""
+    def kernels(self, names: Group) -> Iterator[tuple[Group, Mapping[ir.Value, ir.Value]]]:
+        """What passes may have fused before ops were divided, to become a group.
+
+        A tile reads ranges of what others make, and gives ranges of what it makes. Of a kernel of
+        which only the first op is divided, the others remain: a piece in front makes it whole.
+
+        Yields:
+            Names of ops, and the results of pieces for what is put together of all pieces.
+        """
+        yield names, {}
+        own = {name: self._nodes[name] for name in names}
+        tile = frozenset(name for name, node in own.items() if not self._moves_ranges(node))
+        if tile < names:
+            yield tile, {}
+        for node in own.values():
+            for value in node.inputs:
+                join = value.producer() if value is not None else None
+                if value is None or join is None or not self._moves_ranges(join):
+                    continue
+                piece = join.inputs[0].producer() if join.inputs[0] is not None else None
+                if piece is not None and piece.name not in names:
+                    yield tile | {piece.name or ""}, {value: piece.outputs[0]}
+
+    def _moves_ranges(self, node: ir.Node) -> bool:
+        """True for a `Slice` or `Concat` that comes from an op of another type."""
+        origin = node.metadata_props.get(ORIGIN_PROPERTY, "")
+        return node.op_type in _RANGES and bool(self._types.get(origin, set()) - _RANGES)
+
+    def of(self, names: Group, whole: Mapping[ir.Value, ir.Value]) -> ir.Model:
+        """The ops of these names, with the constants that they read.
+
+        Args:
+            names: of the ops.
+            whole: a value for each that takes its place.
+        """
         members = {self._nodes[name] for name in names}
         nodes = sorted(members | set(self._makers(members)), key=self._position.__getitem__)
         value_of: dict[ir.Value, ir.Value] = {}
@@ -111,9 +157,10 @@ class _Extracts:
         outputs: list[ir.Value] = []
         copies: list[ir.Node] = []
         made = {value for node in nodes for value in node.outputs}
+        parts = set(whole.values())
         for node in nodes:
             for value in consumed_values(node):
-                if value in value_of or value in made:
+                if value in value_of or value in made or value in whole:
                     continue
                 value_of[value] = ir.Value(
                     name=value.name,
@@ -124,10 +171,15 @@ class _Extracts:
                 (stored if value.is_initializer() else inputs).append(value_of[value])
             copy = copy_node(node, value_of, node.name or "")
             value_of.update(zip(node.outputs, copy.outputs, strict=True))
+            for value, part in whole.items():
+                if part in node.outputs:
+                    value_of[value] = value_of[part]
+                    value_of[part].shape = value.shape.copy() if value.shape is not None else None
             copies.append(copy)
             leaves = node in members and any(
                 value.is_graph_output() or any(use.node not in members for use in value.uses())
                 for value in node.outputs
+                if value not in parts
             )
             outputs += [value for value in copy.outputs if value.name] if leaves else ()
         graph = ir.Graph(

@@ -21,6 +21,7 @@ from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.graph.constants import placeable_nodes
+from mcm_compiler.ir.shapes.inference import infer_shapes
 from mcm_compiler.options import CompileOptions
 from mcm_passes.pipeline import fuse
 from tools.figure_mutations import Mutation, apply
@@ -126,6 +127,52 @@ def test_a_part_of_what_could_be_fused_may_be_a_group() -> None:
     """Passes after `fuse` may take ops out, and the order of a graph decides about the rest."""
     groups_of(FUSED[:2])
     groups_of(FUSED[:2], "fuse{max_group=2}")
+
+
+def divided(text: str, origins: dict[str, str]) -> ir.Model:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> m (float[1,2,6,6] x, float[2,2,1,3] v, '
+        "float[2,2,1,3] w, float[4] s) => (float[1,N,6,4] y) "
+        f"{{ {text} }}"
+    )
+    found = ir.from_proto(proto)
+    for node in found.graph:
+        node.name = node.outputs[0].name
+        if node.name in origins:
+            node.metadata_props["mcm.origin"] = origins[node.name]
+    infer_shapes(found)
+    return found
+
+
+REST = (
+    "c = Conv (x, v) d = Conv (x, w) e = Concat <axis = 1> (c, d) "
+    "n = BatchNormalization (e, s, s, s, s) y = Relu (n)",
+    {"c": "conv", "d": "conv", "e": "conv", "n": "n", "y": "y"},
+    ("n", "y"),
+)
+TILE = (
+    "l = Constant <value_ints: ints = [0]> () h = Constant <value_ints: ints = [4]> () "
+    "a = Constant <value_ints: ints = [2]> () o = Neg (x) p = Slice (o, l, h, a) "
+    "c = Conv (p, v) r = Relu (c) t = Slice (r, l, h, a) "
+    "d = Conv (o, w) q = Relu (d) y = Concat <axis = 1> (t, q)",
+    {"c": "conv", "d": "conv", "r": "r", "q": "r", "p": "conv", "t": "r", "y": "r"},
+    ("p", "c", "r", "t"),
+)
+
+
+@pytest.mark.parametrize("case", [REST, TILE])
+def test_what_division_leaves_of_a_kernel_is_one(case):
+    text, origins, group = case
+    target = load_target("mcm4")
+    check_groups(divided(text, origins), {group[-1]: group}, "fuse,parallelize", target)
+    with pytest.raises(CompileError, match="MCM-V070"):  # `Slice` and `Concat` of the model
+        check_groups(divided(text, {}), {group[-1]: group}, "fuse,parallelize", target)
+
+
+def test_ranges_join_no_two_kernels():
+    text, origins, _ = TILE
+    with pytest.raises(CompileError, match="MCM-V070"):
+        check_groups(divided(text, origins), {"c": ("o", "p", "c")}, "fuse", load_target("mcm4"))
 
 
 def test_of_passes_that_are_not_installed_nothing_is_known() -> None:
