@@ -58,6 +58,7 @@ def prove_classes(
         (*mixed, *(op for one in found for op in one.unproven)),
         tuple(class_name(name, k) for k, one in enumerate(found) for name in one.outputs),
         max((one.unfollowed_passes for one in found), key=len),
+        reordered=any(one.reordered for one in found),
     )
 
 

@@ -115,7 +115,7 @@ class _Extracts:
                 self._types.setdefault(origin, set()).add(node.op_type)
 
     def kernels(self, names: Group) -> Iterator[tuple[Group, Mapping[ir.Value, ir.Value]]]:
-        """What passes may have fused before ops were divided, to become a group.
+        """Kernels that passes may have fused before ops were divided, for a group.
 
         A tile reads ranges of what others make, and gives ranges of what it makes. Of a kernel of
         which only the first op is divided, the others remain: a piece in front makes it whole.
