@@ -6,6 +6,7 @@
     python tools/bench/peers.py --install                only installs what programs need
     python tools/bench/peers.py --render                 writes the page of the data on record
     python tools/bench/peers.py --quick --json           one model, programs that need no install
+    python tools/bench/peers.py --set SET/build/stschedule   only SET, on its own template
 
 Programs that are no part of the project's environment are installed by pip into environments of
 their own below build/peers: by `--update`, by `--install`, and where `--peers` names them.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +43,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.render:
         _render()
         return 0
+    program = asked.set or os.environ.get("MCM_SET")
+    if program:
+        return _set(Path(program))
+    if asked.update:
+        from peer_cases.set_template import SKIPPED
+
+        print(SKIPPED, file=sys.stderr)
     return _run(asked)
+
+
+def _set(program: Path) -> int:
+    from peer_cases.set_template import lines, measured
+
+    data = json.loads(DATA.read_text(encoding="utf-8"))
+    data["set"] = measured(program)
+    DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    _render()
+    print("\n".join(lines(data["set"])))
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--install", action="store_true", help="install programs and end")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="only these models")
     parser.add_argument("--peers", nargs="+", metavar="NAME", help="only these programs")
+    parser.add_argument("--set", type=Path, metavar="PROGRAM", help="SET's stschedule [MCM_SET]")
     parser.add_argument("--note", default="", help="a remark for the page")
     return parser
 

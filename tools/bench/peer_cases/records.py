@@ -38,7 +38,11 @@ def merged(known: Data, found: Data, order: Sequence[str], names: Sequence[str])
     for model in found["models"]:
         rows = {**models.get(model["model"], {}).get("rows", {}), **model["rows"]}
         models[model["model"]] = model | {"rows": {n: rows[n] for n in order if n in rows}}
-    return found | {
-        "programs": {name: programs[name] for name in order if name in programs},
-        "models": [models[name] for name in names if name in models],
-    }
+    return (
+        {key: known[key] for key in ("set",) if key in known}
+        | found
+        | {
+            "programs": {name: programs[name] for name in order if name in programs},
+            "models": [models[name] for name in names if name in models],
+        }
+    )
