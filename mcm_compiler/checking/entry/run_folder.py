@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.artifact import chain, program_file
-from mcm_compiler.artifact.manifest import TensorEntry
+from mcm_compiler.artifact.manifest import Manifest, TensorEntry
 from mcm_compiler.checking.entry import constraint_check, gate, structure_check
 from mcm_compiler.contracts.program import SimulationResult
 from mcm_compiler.contracts.target import machine_of
@@ -27,11 +27,12 @@ def run_folder(folder: Path, inputs: Mapping[str, Any], steps: int = 1) -> dict[
     Args:
         folder: an output folder.
         inputs: one array per graph input of the source model. Over several steps, one with an axis
-            more in front has an entry for each step; others are the same in all of them.
+            more in front has an entry for each step, or of rounds for each inference; others are
+            the same in all of them. Inference i is one of class i modulo the classes.
         steps: of one sequence. What stays on the chips is given for the first of them.
 
     Returns:
-        The graph outputs by name; over several steps those of all, on an axis in front, but of
+        The graph outputs by name. Those of several steps or inferences have an axis in front, but
         what stays on the chips as the last step left it.
 
     Raises:
@@ -42,13 +43,18 @@ def run_folder(folder: Path, inputs: Mapping[str, Any], steps: int = 1) -> dict[
     held = manifest.states.held
     if steps > 1 and not held:
         raise CompileError(_stateless(steps))
-    parts = _steps(inputs, manifest.inputs, steps) if steps > 1 else [inputs]
+    count = steps if manifest.round == 1 else _in_rounds(inputs, manifest)
+    parts = _steps(inputs, manifest.inputs, count) if count > 1 else [inputs]
     batches = runtime_inputs(manifest.inputs, parts)
     outputs = [entry.name for entry in manifest.outputs]
     chips = [chip.chip for chip in manifest.chips]
     with doing(f"folder {quote(str(folder))}"):
         if steps == 1:
-            return chain.run_chain(folder, chips, manifest.run_wires, outputs, batches)[0]
+            wires, classes = manifest.run_wires, manifest.round
+            made = chain.run_chain(folder, chips, wires, outputs, batches, classes=classes)
+            if count == 1:
+                return made[0]
+            return {name: np.stack([one[name] for one in made]) for name in outputs}
         made = chain.run_chain(folder, chips, manifest.wires, outputs, batches, states=held)
     last = {state.present for state in held}
     return {
@@ -73,6 +79,29 @@ def _steps(
         {name: array[step] if name in many else array for name, array in inputs.items()}
         for step in range(steps)
     ]
+
+
+def _in_rounds(inputs: Mapping[str, Any], manifest: Manifest) -> int:
+    """Inferences that arrays with an axis more in front hold; one without such arrays.
+
+    Raises:
+        CompileError: MCM-V010 where they fill no whole number of rounds.
+    """
+    rank = {entry.name: len(entry.shape) for entry in manifest.inputs if entry.shape is not None}
+    counts = {
+        len(array): name
+        for name, array in inputs.items()
+        if isinstance(array, np.ndarray) and array.ndim == rank.get(name, array.ndim) + 1
+    }
+    for count, name in counts.items():
+        if len(counts) > 1 or count == 0 or count % manifest.round:
+            held = ", ".join(map(str, sorted(counts)))
+            message = f"{held} inferences fill no rounds of {manifest.round}"
+            hint = (
+                f"give all arrays the same multiple of {manifest.round} entries, or one inference"
+            )
+            raise CompileError.of("MCM-V010", message, at=f"input {quote(name)}", hint=hint)
+    return next(iter(counts), 1)
 
 
 def _stateless(steps: int) -> Diagnostic:

@@ -1,0 +1,197 @@
+"""Rounds of several inferences, from `--round` to runs and checks of the folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from click.testing import CliRunner
+
+from mcm_compiler.api import CompileResult, compile_model
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.entry.run_folder import run_folder
+from mcm_compiler.cli.main import cli
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.execution.runner import run_model
+from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
+from mcm_hardware.families.ring.ring_target import RingTarget, mcm4
+from tests.generators.changed_folders import rehash
+
+MODEL = """
+m (float[8,64] x, float[8,64] y) => (float[8,64] a, float[8,32] b) {
+    [first] h = MatMul (x, u)
+    [soft] s = Softmax <axis = -1> (h)
+    [root] r = Sqrt (c)
+    [scaled] t = Mul (s, r)
+    [sum] a = Add (t, y)
+    [last] b = MatMul (a, v)
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 17]> {MODEL}')
+    rng = np.random.default_rng(0)
+    for name, shape in (("u", (64, 64)), ("v", (64, 32)), ("c", (1,))):
+        weight = rng.random(shape, dtype=np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
+    path = tmp_path_factory.mktemp("rounds") / "m.onnx"
+    onnx.save(proto, path)
+    return path
+
+
+def compiled(model: Any, target: Any, folder: Path, **options: Any) -> CompileResult:
+    asked = CompileOptions(level=1, inferences=8, **options)
+    return compile_model(model, target, asked, output=folder)
+
+
+def failed_steps(folder: Path, **more: Any) -> set[str]:
+    return {step.name for step in check_folder(folder, **more).steps if not step.holds}
+
+
+@pytest.fixture(scope="module")
+def folder(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("folder") / "out"
+    result = compiled(model, "mcm4", path, round=3, replicas=2)
+    assert result.replication is not None
+    assert (result.replication.replicas, result.replication.round) == (2, 3)
+    assert result.verification is not None
+    assert result.verification.holds
+    return path
+
+
+def test_a_folder_of_rounds_holds_with_figures_per_inference(folder: Path, model: Path) -> None:
+    assert check_folder(folder, model=model).holds
+    manifest = json.loads((folder / "manifest.json").read_text())
+    report = json.loads((folder / "report.json").read_text())
+    replication = report["replication"]
+    assert manifest["counted"]["round"] == replication["round"] == 3
+    assert report["period_s"] * 6 == pytest.approx(replication["pipeline_period_s"])
+    assert report["lower_bound_s"] <= report["analytic_period_s"]
+    lines = [line["text"] if "text" in line else str(line) for line in report["verdict"]["lines"]]
+    assert "3 inferences a round" in " ".join(lines)
+    stored = [chip["weights"] for chip in manifest["chips"]]
+    names = [entry["name"] for entry in stored[0]]
+    assert len(names) == len(set(names))
+
+
+def test_inference_i_of_a_run_is_one_of_class_i_modulo_the_round(folder: Path, model: Path) -> None:
+    rng = np.random.default_rng(1)
+    given = {name: rng.random((6, 8, 64), dtype=np.float32) for name in "xy"}
+    made = run_folder(folder, given)
+    for i in range(6):
+        expected = run_model(model, {name: array[i] for name, array in given.items()})
+        for name, array in expected.items():
+            assert np.array_equal(made[name][i], array)
+    one = run_folder(folder, {name: array[4] for name, array in given.items()})
+    assert np.array_equal(one["a"], made["a"][4])
+
+
+@pytest.mark.parametrize("counts", [(4, 4), (3, 6), (0, 0)])
+def test_mcm_v010_inferences_that_fill_no_round(folder: Path, counts: tuple[int, int]) -> None:
+    given = {n: np.zeros((c, 8, 64), np.float32) for n, c in zip("xy", counts, strict=True)}
+    with pytest.raises(CompileError, match="fill no rounds of 3"):
+        run_folder(folder, given)
+
+
+@pytest.mark.parametrize("tensor", ["a@0", "b@1", "h@2"])
+def test_classes_that_are_swapped_or_mixed_are_refused(
+    folder: Path, tensor: str, tmp_path: Path
+) -> None:
+    """An op takes what another class made: each chip still runs, with well-formed wires."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    name, _, index = tensor.partition("@")
+    other = f"{name}@{(int(index) + 1) % 3}"
+    changed = 0
+    for path in sorted(copy.glob("chip_*.onnx")):
+        proto = onnx.load(path, load_external_data=False)
+        made = {output for node in proto.graph.node for output in node.output}
+        if {tensor, other} <= made:
+            for node in proto.graph.node:
+                swap = {tensor: other, other: tensor}
+                outputs = [swap.get(one, one) for one in node.output]
+                changed += outputs != list(node.output)
+                node.output[:] = outputs
+        onnx.save(proto, path)
+    assert changed == 2
+    rehash(copy)
+    assert "source" in failed_steps(copy)
+
+
+def test_a_round_in_the_manifest_that_is_not_the_chips_is_refused(
+    folder: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    path = copy / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["counted"]["round"] = 2
+    path.write_text(json.dumps(manifest))
+    assert "structure" in failed_steps(copy)
+
+
+def test_ops_of_the_host_run_once_a_class(model: Path, tmp_path: Path) -> None:
+    text = mcm4().source_text.replace(
+        "[chip.mac_array]", 'unsupported_ops = ["Softmax"]\n[chip.mac_array]', 1
+    )
+    target = RingTarget.from_text("npu", text)
+    result = compiled(model, target, tmp_path / "out", round=2, replicas=1)
+    assert result.report is not None
+    assert result.report["host_fallback"]["trips"] == 2
+    assert check_folder(tmp_path / "out").holds
+
+
+@pytest.mark.parametrize("target", ["mesh36", "mixed16"])
+def test_rounds_on_meshes_and_on_kinds_of_chips(target: str, model: Path, tmp_path: Path) -> None:
+    compiled(model, target, tmp_path / "out", round=2, chips=4, replicas=1)
+    assert check_folder(tmp_path / "out").holds
+
+
+def test_ops_that_fit_no_chip_are_divided_before_the_graph_is_unrolled(tmp_path: Path) -> None:
+    """Its output fits no chip, too, and leaves each class in pieces."""
+    text = (
+        mcm4()
+        .source_text.replace("sram_mib = 64", "sram_mib = 1")
+        .replace("num_chips = 4", "num_chips = 24")
+    )
+    target = RingTarget.from_text("small", text)
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 17]> '
+        "m (float[128,64] x) => (float[128,12288] z) { r = Relu (x) z = MatMul (r, w) }"
+    )
+    weight = np.random.default_rng(2).random((64, 12288), dtype=np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    onnx.save(proto, tmp_path / "m.onnx")
+    passes = DEFAULT_PIPELINE.replace("parallelize", "parallelize{fraction=0.5}")
+    path, out = tmp_path / "m.onnx", tmp_path / "out"
+    result = compiled(path, target, out, round=2, replicas=1, passes=passes)
+    parts = {w.part.graph_output for w in result.wires or () if w.part is not None}
+    assert parts == {"z@0", "z@1"}
+    assert check_folder(out).holds
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"objective": "latency"}, "about one inference"),
+        ({"objective": "chips", "throughput": 10.0}, "about one inference"),
+    ],
+)
+def test_mcm_p065_what_excludes_rounds(options: dict[str, Any], words: str, model: Path) -> None:
+    with pytest.raises(CompileError, match=rf"MCM-P065.*{words}"):
+        compile_model(model, "mcm4", CompileOptions(round=2, level=0, **options))
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "257"])
+def test_a_round_out_of_range_is_refused(count: str, model: Path) -> None:
+    done = CliRunner().invoke(cli, ["compile", str(model), "--target", "mcm4", "--round", count])
+    assert done.exit_code != 0
+    assert "round" in done.output
