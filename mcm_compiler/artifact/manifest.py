@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, TypeVar
 
@@ -17,7 +17,7 @@ from mcm_compiler.contracts.chips import with_state_wires
 from mcm_compiler.contracts.replication import ChipRole, chip_roles
 from mcm_compiler.contracts.target import ChipState, Routing, Target, Wire
 from mcm_compiler.diagnostics import CompileError, quote
-from mcm_compiler.graph.rounds import class_names
+from mcm_compiler.graph.rounds import class_names, class_of
 from mcm_compiler.graph.states import StatePair
 from mcm_compiler.machines.choices import MOST_CLASSES, MOST_SEQUENCES
 from mcm_compiler.text import json_text
@@ -96,6 +96,12 @@ class ChipEntry:
     sends: tuple[tuple[str, Place], ...]
     weights: tuple[WeightEntry, ...]
     order: tuple[str, ...]
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """Classes of a round that its ops belong to, ascending."""
+        names = (*self.inputs, *self.outputs, *self.order)
+        return tuple(sorted({found[1] for found in map(class_of, names) if found is not None}))
 
 
 @dataclass(frozen=True)
@@ -215,12 +221,12 @@ class Manifest:
     @property
     def placement(self) -> Iterator[ChipRole]:
         """What every used chip of the package runs, ascending; the file spells it out."""
-        used = tuple(sorted(chip.chip for chip in self.chips))
-        return chip_roles(self.replicas, self.chips_each, used)
+        served = {chip.chip: chip.classes if self.round > 1 else () for chip in self.chips}
+        return chip_roles(self.replicas, self.chips_each, dict(sorted(served.items())))
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        placement = to_builtins(list(self.placement))
+        placement = [role.to_dict() for role in self.placement]
         own = to_builtins(self)
         if self.round == 1:
             del own["counted"]["round"]
@@ -286,7 +292,8 @@ def _is_placement(rows: Any, manifest: Manifest) -> bool:
     # Lengths first: an untrusted number of replicas may be anything.
     if not isinstance(rows, list) or len(rows) != manifest.replicas * len(manifest.chips):
         return False
-    return all(row == asdict(role) for row, role in zip(rows, manifest.placement, strict=True))
+    roles = manifest.placement
+    return all(row == role.to_dict() for row, role in zip(rows, roles, strict=True))
 
 
 def read_json(path: Path) -> Mapping[str, Any]:

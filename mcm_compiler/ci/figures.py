@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mcm_compiler.graph.rounds import class_of
+
 if TYPE_CHECKING:
     from mcm_compiler.contracts.program import LoweredProgram
 
@@ -105,7 +107,9 @@ def figures_of(report: Mapping[str, Any], op_times: tuple[OpTime, ...] | None) -
     """
     model, target, worst = report["model"], report["target"], report["bottleneck"]
     chips: list[Mapping[str, Any]] = list(report["chips"] or ())
+    classes = int((report.get("replication") or {}).get("round") or 1)
     times = op_times if op_times is not None else _heaviest(chips, worst)
+    busy_s = None if worst is None else _number(worst["busy_s"])
     return Figures(
         throughput_per_s=_positive(report["throughput_per_s"], "throughput_per_s"),
         period_s=_positive(report["period_s"], "period_s"),
@@ -114,19 +118,19 @@ def figures_of(report: Mapping[str, Any], op_times: tuple[OpTime, ...] | None) -
         model=ModelFigures(str(model["sha256"]), int(model["ops"]), int(model["weight_bytes"])),
         target=str(target["name"]),
         target_sha256=str(target["sha256"]),
-        options=_options(report),
+        options=_options(report) | ({"round": str(classes)} if classes > 1 else {}),
         versions={str(k): str(v) for k, v in report["versions"].items()},
         chips_used=None if report["chips_used"] is None else int(report["chips_used"]),
-        chip_busy_s=math.fsum(_number(chip["busy_s"]) or 0.0 for chip in chips),
-        link_bytes=sum(int(link["bytes_per_inference"]) for link in report["links"] or ()),
+        chip_busy_s=math.fsum(_number(chip["busy_s"]) or 0.0 for chip in chips) / classes,
+        link_bytes=sum(int(k["bytes_per_inference"]) for k in report["links"] or ()) // classes,
         added={
             "relays": len(report["relays"] or ()),
             "clones": len(report["clones"] or ()),
             "sharded operators": len(report["sharded_operators"] or ()),
         },
         bottleneck=None if worst is None else _resource(worst),
-        bottleneck_busy_s=None if worst is None else _number(worst["busy_s"]),
-        ops=_by_name(times),
+        bottleneck_busy_s=None if busy_s is None else busy_s / classes,
+        ops=_by_name(times, classes),
         all_ops=op_times is not None,
         # Reports of the first release lack both.
         bound_proof=_text(report.get("bound_proof")),
@@ -200,12 +204,15 @@ def _heaviest(chips: list[Mapping[str, Any]], worst: Any) -> tuple[OpTime, ...]:
     )
 
 
-def _by_name(times: tuple[OpTime, ...]) -> dict[str, OpTime]:
+def _by_name(times: tuple[OpTime, ...], classes: int) -> dict[str, OpTime]:
+    """Times by name; those of all classes of a round count together, per inference."""
     found: dict[str, OpTime] = {}
     for op in times:
-        before = found.get(op.name)
-        seconds = op.seconds + (before.seconds if before is not None else 0.0)
-        found[op.name] = replace(before or op, seconds=seconds)
+        own = class_of(op.name) if classes > 1 else None
+        name = op.name if own is None else own[0]
+        before = found.get(name)
+        seconds = op.seconds / classes + (before.seconds if before is not None else 0.0)
+        found[name] = replace(before or op, name=name, seconds=seconds)
     return found
 
 

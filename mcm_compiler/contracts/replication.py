@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.evaluation import BatchEvaluator
@@ -186,24 +186,33 @@ class ChipRole:
         chip: its place in the package.
         pipeline: the pipeline that it belongs to, from 0.
         runs: the chip of one pipeline whose model it runs.
+        classes: of the inferences of a round that it serves, ascending; none without rounds.
     """
 
     chip: int
     pipeline: int
     runs: int
+    classes: tuple[int, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        own: dict[str, Any] = {"chip": self.chip, "pipeline": self.pipeline, "runs": self.runs}
+        return own | ({"classes": list(self.classes)} if self.classes else {})
 
 
-def chip_roles(replicas: int, chips_each: int, used: tuple[int, ...]) -> Iterator[ChipRole]:
+def chip_roles(
+    replicas: int, chips_each: int, used: Mapping[int, tuple[int, ...]]
+) -> Iterator[ChipRole]:
     """Roles of the used chips of the package, in ascending order of chips.
 
     Args:
         replicas: pipelines side by side.
         chips_each: chips from one to the next.
-        used: chips of one pipeline that have a model, ascending.
+        used: chips of one pipeline that have a model, ascending, with the classes that they serve.
     """
     for pipeline in range(replicas):
-        for chip in used:
-            yield ChipRole(pipeline * chips_each + chip, pipeline, chip)
+        for chip, classes in used.items():
+            yield ChipRole(pipeline * chips_each + chip, pipeline, chip, classes)
 
 
 COPIED_FOR: AnnotationKey[CopiedFor] = AnnotationKey("copied_for", derived_from=())

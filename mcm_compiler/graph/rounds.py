@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 MARK = "@"
+
+_CLASS = re.compile(rf"{MARK}(\d{{1,9}})(?![\w.])")
 
 
 def class_name(name: str, index: int) -> str:
@@ -26,3 +30,9 @@ def class_of(name: str) -> tuple[str, int] | None:
     ):
         return None
     return base, int(index)
+
+
+def class_in(name: str) -> int:
+    """The class of an op, tensor or copy of one in the program of a round; 0 without a class."""
+    found = _CLASS.findall(name)
+    return int(found[-1]) if found else 0

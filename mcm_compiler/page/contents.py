@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
+from mcm_compiler.report.sentences import round_of
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.text.units import count_text, printable
 
@@ -296,6 +297,10 @@ def _deploy(compiled: Compiled) -> Answer | None:
         "onnxruntime runs",
         "manifest.json says which tensor goes from where to where",
     ]
+    if (classes := round_of(compiled.report)) > 1:
+        details.append(
+            f"a round has {classes} inferences; those of class k have names that end in @k"
+        )
     if compiled.replicas > 1:
         details.insert(1, f"each runs on {compiled.replicas} chips, one of every pipeline")
     return Answer("to deploy", shown, tuple(details), "plain", "files")

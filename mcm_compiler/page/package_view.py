@@ -24,7 +24,7 @@ from mcm_compiler.machines.machine import (
 )
 from mcm_compiler.page.contents import STALLS, Compiled, Section, Table, View
 from mcm_compiler.report.details import LINK_HEADS, link_cells
-from mcm_compiler.report.sentences import place_name, role_sentence
+from mcm_compiler.report.sentences import place_name, role_sentence, round_of
 from mcm_compiler.report.verdict.bottleneck_line import ENGINES
 from mcm_compiler.text.units import bytes_text, percent_text, seconds_text
 
@@ -82,11 +82,22 @@ def _data(compiled: Compiled) -> dict[str, Any]:
         "shape": drawn.shape,
         "word": "chip",
         "places": [[round(float(x), 4), round(float(y), 4)] for x, y in drawn.places],
-        "details": {str(chip): _details(row, _kinds(compiled)) for chip, row in rows.items()},
+        "details": {
+            str(chip): _details(row, _kinds(compiled)) + _served(report, chip)
+            for chip, row in rows.items()
+        },
         "chips": [_chip(chip, role_of, rows, worst) for chip in range(devices)],
         "links": _links(compiled, channels, worst),
         "pipelines": compiled.replicas,
     }
+
+
+def _served(report: Row, chip: int) -> list[list[Any]]:
+    """The classes of a round that a chip of the first pipeline serves."""
+    roles = (report.get("replication") or {}).get("chips", [])
+    classes = next((r.get("classes") for r in roles if r["chip"] == chip), None)
+    served = ", ".join(map(str, classes or ()))
+    return [["inferences", f"{served} of each {round_of(report)}"]] if classes else []
 
 
 def _kinds(compiled: Compiled) -> list[str]:

@@ -13,7 +13,8 @@ from mcm_compiler.arrays.types import Floats, Longs
 from mcm_compiler.contracts.program import SimulationResult, Timeline
 from mcm_compiler.contracts.target import Simulates
 from mcm_compiler.page import contents
-from mcm_compiler.report.timeline_tracks import NS_PER_S, Track, tracks_of
+from mcm_compiler.report.sentences import round_of
+from mcm_compiler.report.timeline_tracks import NS_PER_S, Track, inferences_of, tracks_of
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
 MAX_PLAYED = 4_000_000
@@ -56,7 +57,7 @@ def timeline_section(compiled: contents.Compiled) -> contents.Section | None:
     verdict = compiled.folder.simulated(report["options"]["inferences"])
     played = _inferences(verdict, sum(len(chip.kernels) for chip in program.chips))
     timeline = target.simulator().timeline(program, played)
-    rows, begin_s, span_s, first = _window(timeline, verdict.period_s)
+    rows, begin_s, span_s, first = _window(timeline, verdict.period_s, round_of(report))
     steady = verdict.steady_from is not None and first >= verdict.steady_from
     labels = [k.name for chip in program.chips for k in chip.kernels]
     labels += [program.transfers[hop.transfer].tensor for hop in timeline.hops]
@@ -100,8 +101,10 @@ def _inferences(verdict: SimulationResult, kernels: int) -> int:
     return max(min(wanted, MAX_PLAYED // max(kernels, 1)), 2)
 
 
-def _window(timeline: Timeline, period_s: float) -> tuple[list[Row], float, float, int]:
-    """Rows of the last periods of which all is known, their begin, length and first inference."""
+def _window(
+    timeline: Timeline, period_s: float, classes: int
+) -> tuple[list[Row], float, float, int]:
+    """Rows of the last periods of which all is known, their begin, length and first period."""
     tracks = tracks_of(timeline)
     slices = timeline.kernel_start_s.shape[1] + timeline.hop_start_s.shape[1]
     periods = max(min(PERIODS, MAX_DRAWN // max(slices, 1)), 1)
@@ -109,19 +112,18 @@ def _window(timeline: Timeline, period_s: float) -> tuple[list[Row], float, floa
     starts = np.concatenate([timeline.kernel_start_s, timeline.hop_start_s], axis=1)
     end_s = float(starts[-1].min())
     begin_s = max(end_s - periods * period_s, 0.0)
-    cut = [_cut(track, begin_s, end_s) for track in tracks]
-    first = min((int(row.group.min()) for row in cut if row.group.size), default=0)
+    cut = [_cut(track, inferences_of(timeline, track, classes), begin_s, end_s) for track in tracks]
+    first = min((int(row.group.min()) for row in cut if row.group.size), default=0) // classes
     return [row for row in cut if row.begin_s.size], begin_s, end_s - begin_s, first
 
 
-def _cut(track: Track, begin_s: float, end_s: float) -> Row:
+def _cut(track: Track, inferences: Longs, begin_s: float, end_s: float) -> Row:
     """The slices of a track that overlap a window, from its begin on."""
     seen = (track.end_ns > begin_s * NS_PER_S) & (track.begin_ns < end_s * NS_PER_S)
     begin = np.maximum(track.begin_ns[seen] / NS_PER_S - begin_s, 0.0)
     end = np.minimum(track.end_ns[seen] / NS_PER_S, end_s) - begin_s
     kind = "link" if track.chip is None else "chip"
-    activity, inference = track.activity[seen], track.inference[seen]
-    return Row(track.name, kind, begin, end - begin, activity, inference)
+    return Row(track.name, kind, begin, end - begin, track.activity[seen], inferences[seen])
 
 
 def _stalls(compiled: contents.Compiled) -> tuple[contents.Table, ...]:

@@ -10,10 +10,9 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import onnx_ir as ir
-from msgspec import to_builtins
 
 from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
 from mcm_compiler.artifact.manifest import Manifest
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
         CountFacts,
         GraphFacts,
         ReplicationFacts,
+        RoleRow,
         TargetFacts,
         TensorFacts,
     )
@@ -213,7 +213,8 @@ def _replication(sources: Sources) -> ReplicationFacts:
     manifest, simulation = sources.manifest, sources.simulation
     certificate = sources.certificate
     pipeline = certificate.claim("pipeline") if certificate else None
-    roles = chip_roles(manifest.replicas, manifest.chips_each, _used(sources))
+    unsplit = chip_roles(manifest.replicas, manifest.chips_each, dict.fromkeys(_used(sources), ()))
+    roles = manifest.placement if manifest.chips else unsplit
     facts: ReplicationFacts = {
         "replicas": manifest.replicas,
         "chips_each": manifest.chips_each,
@@ -222,7 +223,7 @@ def _replication(sources: Sources) -> ReplicationFacts:
         "considered": [count_facts(one, manifest.round) for one in certificate.considered]
         if certificate
         else [],
-        "chips": to_builtins(list(roles)),
+        "chips": [cast("RoleRow", role.to_dict()) for role in roles],
     }
     if manifest.round > 1:
         facts["round"] = manifest.round

@@ -18,7 +18,13 @@ import numpy.typing as npt
 
 from mcm_compiler.contracts.program import LoweredProgram, Timeline
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.report.timeline_tracks import Track, end_name, memory_counter, tracks_of
+from mcm_compiler.report.timeline_tracks import (
+    Track,
+    end_name,
+    inferences_of,
+    memory_counter,
+    tracks_of,
+)
 from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
@@ -151,7 +157,7 @@ def refuse_large(slices: int, last_s: float, hint: str | None = None) -> None:
 
 
 def write_trace(
-    timeline: Timeline, file: IO[bytes], replicas: int = 1, chips_each: int = 0
+    timeline: Timeline, file: IO[bytes], replicas: int = 1, chips_each: int = 0, classes: int = 1
 ) -> None:
     """Writes `timeline` to `file`, which is open for writing bytes.
 
@@ -163,6 +169,7 @@ def write_trace(
         file: what to write to.
         replicas: pipelines side by side, which take inferences in turn.
         chips_each: chips from one to the next.
+        classes: inferences of a round of one pipeline.
 
     Raises:
         CompileError: MCM-A012 for more slices or more seconds than a trace can hold.
@@ -176,6 +183,7 @@ def write_trace(
     drawn = min(replicas, max(MAX_SLICES // max(slices, 1), 1))
     each = [tracks_of(timeline, pipeline * chips_each) for pipeline in range(drawn)]
     tracks, flows = [track for one in each for track in one], flows_of(timeline)
+    inferences = [inferences_of(timeline, track, classes) for track in tracks]
     packets = Packets(file)
     names = _Names()
     events = [
@@ -202,7 +210,7 @@ def write_trace(
             event.type = event.TYPE_SLICE_END
             continue
         activity = int(row.activity[index])
-        inference = int(row.inference[index]) * replicas + pipeline
+        inference = int(inferences[track][index]) * replicas + pipeline
         event.CopyFrom(events[pipeline][activity])
         event.track_uuid = _FIRST_FREE + track
         event.debug_annotations.add(name_iid=names.arguments["inference"], uint_value=inference)

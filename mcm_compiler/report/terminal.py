@@ -90,7 +90,8 @@ def simulation_view(
     """
     simulation = printable_data(simulation)
     simulator = f" ({sentences.simulator_sentence(simulation['simulator'], simulation)})"
-    latency = f"{seconds_text(simulation['latency_s'])} ({claims.EMPTY_PACKAGE})"
+    load = claims.latency_load(simulation.get("round", 1))
+    latency = f"{seconds_text(simulation['latency_s'])} ({load})"
     rows = [
         ("throughput", Text(_rate(simulation), style="bold green")),
         ("period", Text(seconds_text(simulation["period_s"]) + simulator)),

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.contracts.program import ChipProgram, Timeline
+from mcm_compiler.graph.rounds import class_in
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE_ROOT
 from mcm_compiler.report import sentences
 from mcm_compiler.report.activity import is_shared
@@ -80,6 +81,16 @@ def tracks_of(timeline: Timeline, first_chip: int = 0) -> list[Track]:
         track = _track(name, None, timeline.hop_start_s[:, hops], busy_s[hops], hops + first)
         keyed.append(((source if source >= 0 else HOST, 1, destination), track))
     return [track for _, track in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def inferences_of(timeline: Timeline, track: Track, classes: int) -> Longs:
+    """`[M]`, the inference of each slice of a pipeline, where a period is a round of N classes."""
+    if classes == 1:
+        return track.inference
+    names = [k.name for chip in timeline.program.chips for k in chip.kernels]
+    names += [timeline.program.transfers[hop.transfer].tensor for hop in timeline.hops]
+    class_of = np.array([*map(class_in, names)], np.int64)
+    return track.inference * classes + class_of[track.activity]
 
 
 def end_name(place: int, first_chip: int = 0) -> str:

@@ -52,7 +52,7 @@ def command(
     if trace is not None:
         timeline = simulator_of(target).timeline(program, inferences)
         with whole_file(trace) as partial, partial.open("xb") as file:
-            write_trace(timeline, file, drawn, chips_each)
+            write_trace(timeline, file, drawn, chips_each, compiled.manifest.round)
     if output_format == "json":
         show_json(data)
     else:

@@ -151,13 +151,17 @@ class CountFacts(TypedDict):
     ruled_out: NotRequired[str | None]
 
 
-RoleRow = TypedDict("RoleRow", {"chip": Index, "pipeline": Index, "runs": Index})
+RoleRow = TypedDict(
+    "RoleRow",
+    {"chip": Index, "pipeline": Index, "runs": Index, "classes": NotRequired[list[Index]]},
+)
 """What a chip of the package runs.
 
 Attributes:
     chip: place in the package.
     pipeline: the pipeline that it belongs to.
     runs: the chip of one pipeline whose model it runs: chip_NN.onnx.
+    classes: of the inferences of a round that it serves; missing without rounds.
 """
 
 

@@ -154,6 +154,9 @@ class FitClaim(TypedDict):
     stored_widths: list[StoredWidth]
 
 
+LatencyLoad = Literal["one inference, empty package", "one round, empty package"]
+
+
 class RateClaim(TypedDict):
     """How fast the package is.
 
@@ -171,7 +174,7 @@ class RateClaim(TypedDict):
     throughput_per_s: Amount | None
     period_s: Amount | None
     latency_s: Amount | None
-    latency_load: Literal["one inference, empty package", "one round, empty package"]
+    latency_load: LatencyLoad
     replicas: Count
     chips_each: Size | None
     round: NotRequired[Count]

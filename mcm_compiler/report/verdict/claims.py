@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
 from mcm_compiler.report import objective_section, sentences, state_section
@@ -116,8 +116,9 @@ def _asked(facts: Mapping[str, Any]) -> list[str]:
     return []
 
 
-EMPTY_PACKAGE: Final = "one inference, empty package"
-"""The load of every latency: the simulator's first inference never waits for a later one."""
+def latency_load(classes: int) -> verdict.LatencyLoad:
+    """The load of every latency: the simulator's first round never waits for a later one."""
+    return "one inference, empty package" if classes == 1 else "one round, empty package"
 
 
 def verdict_of(report: Mapping[str, Any]) -> verdict.Verdict:
@@ -220,13 +221,13 @@ def _rate(report: Mapping[str, Any]) -> verdict.RateClaim:
         "throughput_per_s": report["throughput_per_s"],
         "period_s": report["period_s"],
         "latency_s": report["latency_s"],
-        "latency_load": EMPTY_PACKAGE,
+        "latency_load": latency_load(sentences.round_of(report)),
         "replicas": _replicas(report),
         "chips_each": replication["chips_each"] if replication else None,
         "simulator": report["period_model"],
     }
     if (classes := sentences.round_of(report)) > 1:
-        claim["round"], claim["latency_load"] = classes, "one round, empty package"
+        claim["round"] = classes
     return claim
 
 
