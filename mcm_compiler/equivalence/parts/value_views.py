@@ -49,6 +49,21 @@ class View:
         found = self._fewer_rows(common)
         return None if found is None else found._more_rows(pre)
 
+    def same_as(self, other: View) -> bool:
+        """True if it has the same elements of the same root."""
+        common = math.gcd(self.pre, other.pre)
+        own = self.at(common)
+        return own is not None and own == other.at(common)
+
+    def within(self, other: View) -> View | None:
+        """Where its elements are among those of another view; None where one is not there."""
+        common = math.gcd(self.pre, other.pre)
+        own, given = self.at(common), other.at(common)
+        found = None if own is None or given is None else places(own.intervals, given.intervals)
+        if given is None or not found:
+            return None
+        return View(self.root, common, length(given.intervals), found)
+
     def _fewer_rows(self, pre: int) -> View | None:
         repeats = self.pre // pre
         if repeats == 1:
@@ -186,12 +201,13 @@ def part_of(piece: Piece, whole: Piece) -> Cuts | None:
         return None
     axis = next((k for k, n in enumerate(piece.shape) if n != whole.shape[k]), None)
     if axis is None:
-        return {} if piece.view.at(whole.view.pre) == whole.view else None
+        return {} if piece.view.same_as(whole.view) else None
     pre, post = math.prod(whole.shape[:axis]), math.prod(whole.shape[axis + 1 :])
-    own, given = piece.view.at(pre), whole.view.at(pre)
-    columns = None if own is None or given is None else places(own.intervals, given.intervals)
-    if not columns:
+    within = piece.view.within(whole.view)
+    own = None if within is None else within.at(pre)
+    if own is None:
         return None
+    columns = own.intervals
     rows = merged(_rows(columns, post))
     inner: Cuts | None = {}
     if piece.shape[axis + 1 :] != whole.shape[axis + 1 :]:
@@ -204,7 +220,7 @@ def part_of(piece: Piece, whole: Piece) -> Cuts | None:
         return None
     cuts = {axis: rows} | {axis + 1 + k: intervals for k, intervals in inner.items()}
     taken = whole.cut(cuts)
-    return cuts if taken is not None and piece.view.at(taken.view.pre) == taken.view else None
+    return cuts if taken is not None and piece.view.same_as(taken.view) else None
 
 
 def _rows(columns: Intervals, post: int) -> list[tuple[int, int]]:
@@ -235,29 +251,37 @@ def length(intervals: Intervals) -> int:
 
 
 def chosen(columns: Intervals, places_taken: Sequence[tuple[int, int]]) -> Intervals:
-    """The columns at certain places of a sequence of columns."""
+    """The columns at certain places, in order, of a sequence of columns."""
     found: list[tuple[int, int]] = []
+    at = k = 0
     for start, stop in places_taken:
-        at = 0
-        for a, b in columns:
+        while k < len(columns) and at < stop:
+            a, b = columns[k]
             low, high = max(start, at), min(stop, at + b - a)
             if low < high:
                 found.append((a + low - at, a + high - at))
-            at += b - a
+            if at + b - a > stop:
+                break
+            at, k = at + b - a, k + 1
     return merged(found)
 
 
 def places(own: Intervals, columns: Intervals) -> Intervals | None:
     """At which places of a sequence of columns others stand; None where one is not there."""
     found: list[tuple[int, int]] = []
+    at = k = 0
     for start, stop in own:
-        at, left = 0, start
-        for a, b in columns:
-            if a <= left < b and left < stop:
+        left = start
+        while left < stop and k < len(columns):
+            a, b = columns[k]
+            if a > left:
+                return None
+            if left < b:
                 high = min(stop, b)
                 found.append((at + left - a, at + high - a))
                 left = high
-            at += b - a
+            if left < stop or b <= stop:
+                at, k = at + b - a, k + 1
         if left < stop:
             return None
     return merged(found)
