@@ -82,11 +82,13 @@ class RowRegion:
         rows: how many there are.
         ops: in the order in which they were found.
         values: all that are divided, constants among them.
+        whole: those of which some op reads all.
     """
 
     rows: int
     ops: dict[ir.Node, TiledOp] = field(default_factory=dict[ir.Node, TiledOp])
     values: dict[ir.Value, TiledValue] = field(default_factory=dict[ir.Value, TiledValue])
+    whole: set[ir.Value] = field(default_factory=set[ir.Value])
 
 
 class RowRegions:
@@ -206,6 +208,7 @@ class RowRegions:
             return False
         unit = loop.size // region.rows
         found: dict[ir.Value, TiledValue] = {}
+        whole: set[ir.Value] = set()
         for value, dims in _slots(node, rule):
             if value is None:
                 continue
@@ -219,6 +222,7 @@ class RowRegions:
             if how.axis < 0:
                 if value in region.values or value in found:
                     return False
+                whole.add(value)
                 continue
             if region.values.get(value, how) != how or found.get(value, how) != how:
                 return False
@@ -227,7 +231,10 @@ class RowRegions:
             found[value] = how
         if not all(value in found for value in node.outputs):
             return False
+        if not found.keys().isdisjoint(region.whole | whole):
+            return False
         region.values |= found
+        region.whole |= whole
         region.ops[node] = TiledOp(self._rules.facts(node), rule, factor, unit)
         return True
 

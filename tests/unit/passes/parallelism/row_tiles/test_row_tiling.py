@@ -169,3 +169,11 @@ def test_the_order_of_ops_stays_topological_where_the_rest_reads_in_between():
     model, reports = tiled(text, 8_000_000, tile_rows=64)
     assert {r.code for r in reports} == {"MCM-P057"}
     assert np.prod(model.graph.outputs[0].shape.numpy()) == 256 * 64
+
+
+def test_a_value_that_some_op_reads_whole_is_not_divided():
+    """Rows of a sequence make its queries as well as its values."""
+    text = """m (float[128,128] m, float[128,32] x, float[32,32] w) => (float[128,32] y) {
+        [soft] s = Softmax <axis = -1> (m)  [rows] r = Relu (x)  [values] v = MatMul (r, w)
+        [av] a = MatMul (s, v)  [add] b = Add (a, r)  [exp] y = Exp (b) }"""
+    tiled(text, 10**7, tile_rows=64)
