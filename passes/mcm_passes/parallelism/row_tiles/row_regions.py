@@ -220,8 +220,6 @@ class RowRegions:
             if how is None or (how.axis < 0 and value in node.outputs):
                 return False
             if how.axis < 0:
-                if value in region.values or value in found:
-                    return False
                 whole.add(value)
                 continue
             if region.values.get(value, how) != how or found.get(value, how) != how:
@@ -231,7 +229,8 @@ class RowRegions:
             found[value] = how
         if not all(value in found for value in node.outputs):
             return False
-        if not found.keys().isdisjoint(region.whole | whole):
+        divided = region.values.keys() | found.keys()
+        if not (whole.isdisjoint(divided) and region.whole.isdisjoint(found)):
             return False
         region.values |= found
         region.whole |= whole
