@@ -62,7 +62,7 @@ def check_groups(
                 group
                 for group in missing
                 if not any(
-                    len(kernel) == 1 or kernel in _fused(alone.of(kernel, whole), makers, context)
+                    len(kernel) <= 1 or kernel in _fused(alone.of(kernel, whole), makers, context)
                     for kernel, whole in alone.kernels(group)
                 )
             ]
@@ -128,6 +128,9 @@ class _Extracts:
         tile = frozenset(name for name, node in own.items() if not self._moves_ranges(node))
         if tile < names:
             yield tile, {}
+        # A `Concat` of the model is put together like what tiles read.
+        if all(own[name].op_type in _RANGES for name in names):
+            yield frozenset(), {}
         for node in own.values():
             for value in node.inputs:
                 join = value.producer() if value is not None else None

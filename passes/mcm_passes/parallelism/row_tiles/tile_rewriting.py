@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 import onnx_ir as ir
@@ -66,6 +67,7 @@ class _Pieces:
     axis: int
     bounds: Bounds
     values: tuple[ir.Value, ...]
+    operands: bool = False
 
 
 def tile_regions(
@@ -87,6 +89,10 @@ def tile_regions(
             values are taken apart and put together once each.
     """
     return _Tiling(graph, regions, constants, fuses).run()
+
+
+def _all_of(value: ir.Value, wanted: Slice | None) -> Slice | None:
+    return wanted and Slice(wanted.axis, 0, fixed_shape(value)[wanted.axis])
 
 
 class _Tiling:
@@ -111,6 +117,7 @@ class _Tiling:
         self._rank: dict[ir.Node, tuple[int, int]] = {}
         self._at = {node: index for index, node in enumerate(graph)}
         self._place = (0, 0)
+        self._scope = (0, 0)
 
     def run(self) -> TiledRegions:
         """See `tile_regions`."""
@@ -118,7 +125,10 @@ class _Tiling:
         first = {id(cut): min(at[node] for node in cut.region.ops) for cut in self._cuts.values()}
         nodes = [node for node in self._graph if node in self._cuts]
         tiles: dict[str, tuple[ir.Node, ...]] = {}
-        for node in nodes:
+        for node in [*self._graph]:
+            if node not in self._cuts:
+                self._see_through(node)
+                continue
             cut = self._cuts[node]
             self._make.before = node
             self._make.stem = node.name or node.op_type
@@ -131,6 +141,19 @@ class _Tiling:
         drop_unused(self._graph, operands)
         self._sort()
         return TiledRegions(tiles, tuple(joins), self._fused, tuple(self._make.nodes))
+
+    def _see_through(self, node: ir.Node) -> None:
+        """Lets tiles read the operands of a `Concat` instead of its result."""
+        value = node.outputs[0] if node.outputs else None
+        if value is None or node.op_type != "Concat" or node.domain or self._fuses is None:
+            return
+        if value in self._constants or not any(use.node in self._cuts for use in value.uses()):
+            return
+        parts = [operand for operand in node.inputs if operand is not None]
+        rank = len(fixed_shape(value))
+        axis = node.attributes.get_int("axis", 0) % rank
+        ends = [*accumulate((fixed_shape(part)[axis] for part in parts), initial=0)]
+        self._parts[value] = _Pieces(axis, tuple(pairwise(ends)), tuple(parts), operands=True)
 
     def _tiles(
         self, node: ir.Node, cut: CutRegion, op: TiledOp, anchor: int
@@ -189,23 +212,32 @@ class _Tiling:
         assert before is not None
         if value in self._constants and wanted is not None:
             return self._slicer.part(value, wanted, before)
-        pieces = self._parts.get(value)
-        if pieces is None and self._fuses is None and wanted is not None:
+        if value not in self._parts and self._fuses is None and wanted is not None:
             # All tiles of a region have the same bounds.
-            pieces = self._parts[value] = self._taken_apart(cut, value)
-        key = (id(cut), index, value, wanted)
+            self._parts[value] = self._taken_apart(cut, value)
+        stem, self._make.stem = self._make.stem, reader
+        self._scope = (id(cut), index)
+        found = self._once(value, wanted, reader)
+        self._make.stem = stem
+        return found
+
+    def _once(self, value: ir.Value, wanted: Slice | None, reader: str) -> ir.Value:
+        """A range of a value, put together once for the ops of a tile."""
+        if wanted == _all_of(value, wanted):
+            wanted = None
+        pieces = self._parts.get(value)
+        # Some operands of a `Concat` put together are no value of the model.
+        some = pieces is not None and pieces.operands and wanted and wanted.axis == pieces.axis
+        if pieces is None or some:
+            return value if wanted is None else self._cut_out(value, wanted, reader)
+        key = (*self._scope, value, wanted)
         if key not in self._read:
-            stem, self._make.stem = self._make.stem, reader
             self._read[key] = self._assembled(value, pieces, wanted, reader)
-            self._make.stem = stem
         return self._read[key]
 
     def _assembled(
-        self, value: ir.Value, pieces: _Pieces | None, wanted: Slice | None, reader: str
+        self, value: ir.Value, pieces: _Pieces, wanted: Slice | None, reader: str
     ) -> ir.Value:
-        if pieces is None:
-            assert wanted is not None
-            return self._cut_out(value, wanted, reader)
         parts: list[ir.Value] = []
         for (start, stop), part in zip(pieces.bounds, pieces.values, strict=True):
             own = wanted
@@ -214,7 +246,7 @@ class _Tiling:
                     continue
                 low, high = max(wanted.start, start), min(wanted.stop, stop)
                 own = Slice(wanted.axis, low - start, high - start)
-            parts.append(part if own is None else self._cut_out(part, own, reader))
+            parts.append(self._once(part, own, reader))
         if len(parts) == 1:
             return parts[0]
         dims = list(fixed_shape(value))
@@ -227,8 +259,6 @@ class _Tiling:
 
     def _cut_out(self, value: ir.Value, wanted: Slice, reader: str) -> ir.Value:
         """A range of a value: by the op that makes it, or by `reader` where none can."""
-        if wanted == Slice(wanted.axis, 0, fixed_shape(value)[wanted.axis]):
-            return value
         maker = value.producer()
         with_maker = maker is not None and self._fuses is not None and self._fuses(maker)
         key = (value, wanted)
@@ -290,10 +320,8 @@ class _Tiling:
             name = use.node.name or ""
             self._make.before, self._make.stem = use.node, name
             self._place = (self._at[use.node], -1)
-            key = (id(use.node), 0, value, None)
-            if key not in self._read:
-                self._read[key] = self._assembled(value, pieces, None, name)
-            use.node.replace_input_with(use.idx, self._read[key])
+            self._scope = (id(use.node), 0)
+            use.node.replace_input_with(use.idx, self._once(value, None, name))
         return None
 
     def _sort(self) -> None:
