@@ -141,9 +141,12 @@ class _Extracts:
                     yield tile | {piece.name or ""}, {value: piece.outputs[0]}
 
     def _moves_ranges(self, node: ir.Node) -> bool:
-        """True for a `Slice` or `Concat` that comes from an op of another type."""
+        """True for a `Slice` or `Concat` from an op of another type, or that feeds its own."""
         origin = node.metadata_props.get(ORIGIN_PROPERTY, "")
-        return node.op_type in _RANGES and bool(self._types.get(origin, set()) - _RANGES)
+        if node.op_type not in _RANGES or node.name == origin or not origin:
+            return False
+        readers = {use.node.metadata_props.get(ORIGIN_PROPERTY) for use in node.outputs[0].uses()}
+        return bool(self._types.get(origin, set()) - _RANGES) or readers == {origin}
 
     def of(self, names: Group, whole: Mapping[ir.Value, ir.Value]) -> ir.Model:
         """The ops of these names, with the constants that they read.
