@@ -149,7 +149,8 @@ def simulator_sentence(simulator: str, figures: Mapping[str, Any]) -> str:
         simulator: its name.
         figures: a report or a simulation, with `inferences` and `steady_from`.
     """
-    text = f"simulator {simulator}, {count_text(figures['inferences'], 'inference')}"
+    played = "round" if figures.get("round", round_of(figures)) > 1 else "inference"
+    text = f"simulator {simulator}, {count_text(figures['inferences'], played)}"
     steady = figures.get("steady_from")  # reports of the first release lack it
     return text if steady is None else f"{text}, steady from number {steady}"
 

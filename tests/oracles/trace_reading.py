@@ -46,9 +46,9 @@ class ReadTrace:
             yield from slices
 
 
-def written(timeline: Timeline, replicas: int = 1, chips_each: int = 0) -> bytes:
+def written(timeline: Timeline, replicas: int = 1, chips_each: int = 0, classes: int = 1) -> bytes:
     stream = io.BytesIO()
-    write_trace(timeline, stream, replicas, chips_each)
+    write_trace(timeline, stream, replicas, chips_each, classes)
     return stream.getvalue()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcm_compiler.graph.rounds import class_name, class_of
+from mcm_compiler.graph.rounds import class_in, class_name, class_of
 
 
 @pytest.mark.parametrize("name", ["x", "x@1", "", "@", "a@b", "x@01"])
@@ -13,3 +13,11 @@ def test_the_last_mark_gives_back_name_and_class(name: str) -> None:
 @pytest.mark.parametrize("name", ["x", "x@", "x@01", "x@-1", "x@²", "@x"])
 def test_other_names_have_no_class(name: str) -> None:
     assert class_of(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [("x@3", 3), ("x@3/on_chip_2", 3), ("a@1@12/relay_4", 12), ("x", 0), ("t@2 of pipeline 1", 2)],
+)
+def test_copies_and_relays_keep_their_class(name: str, index: int) -> None:
+    assert class_in(name) == index

@@ -65,6 +65,21 @@ def test_pipelines_side_by_side_have_tracks_and_inferences_of_their_own() -> Non
         assert len({piece.arguments["inference"] for piece in pieces}) == 1
 
 
+def test_slices_of_rounds_are_those_of_inferences() -> None:
+    """Kernel a is of class 1 of 2: of 3 replicas it serves every third of the odd ones."""
+    timeline, program = example_timeline(2), example_program()
+    first = program.chips[0]
+    kernels = (replace(first.kernels[0], name="a@1"), replace(first.kernels[1], name="b@0/copy"))
+    chips = (replace(first, kernels=kernels), *program.chips[1:])
+    named = replace(timeline, program=replace(program, chips=chips))
+    trace = read(written(named, 3, 4, 2))
+    for pipeline in range(3):
+        slices = trace.slices[f"chip {4 * pipeline}"]
+        found = {(piece.name, piece.arguments["inference"]) for piece in slices}
+        rounds = [(name, k, r) for name, k in (("a@1", 1), ("b@0/copy", 0)) for r in range(2)]
+        assert found == {(name, (r * 2 + k) * 3 + pipeline) for name, k, r in rounds}
+
+
 def test_pipelines_without_room_for_slices_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     slices = sum(len(found) for found in read(written(example_timeline(2))).slices.values())
     monkeypatch.setattr(perfetto_trace, "MAX_SLICES", 2 * slices + 1)
