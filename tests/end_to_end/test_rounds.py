@@ -195,3 +195,31 @@ def test_a_round_out_of_range_is_refused(count: str, model: Path) -> None:
     done = CliRunner().invoke(cli, ["compile", str(model), "--target", "mcm4", "--round", count])
     assert done.exit_code != 0
     assert "round" in done.output
+
+
+def test_an_op_that_reads_two_classes_is_refused(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    path, proto = next(
+        (path, proto)
+        for path in sorted(copy.glob("chip_*.onnx"))
+        for proto in [onnx.load(path, load_external_data=False)]
+        if any("t@0" in node.input for node in proto.graph.node)
+    )
+    taken = {value.name for value in proto.graph.input}
+    (reader,) = (node for node in proto.graph.node if "t@0" in node.input)
+    other = next(name for name in ("y@1", "y@2") if name in taken)
+    reader.input[:] = [other if name == "y@0" else name for name in reader.input]
+    proto.graph.input.remove(next(v for v in proto.graph.input if v.name == "y@0"))
+    onnx.save(proto, path)
+    chip = int(path.stem.removeprefix("chip_"))
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["wires"] = [w for w in manifest["wires"] if w["tensor"] != "y@0"]
+    entry = next(entry for entry in manifest["chips"] if entry["chip"] == chip)
+    entry["inputs"].remove("y@0")
+    entry["receives"] = [row for row in entry["receives"] if row[0] != "y@0"]
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    rehash(copy)
+    report = check_folder(copy)
+    assert "source" in {step.name for step in report.steps if not step.holds}
+    assert any("reads inputs of the classes 0, " in fault.message for fault in report.diagnostics)

@@ -120,7 +120,7 @@ def _compiled(model: str, package: str, count: int | None) -> tuple[int | None, 
         return None, None
     side = REPLICATION.find(found)
     replicas = side.replicas if side else 1
-    return replicas, replicas / SIMULATION.get(found).period_s
+    return replicas, (side.at_once if side else 1) / SIMULATION.get(found).period_s
 
 
 if __name__ == "__main__":

@@ -57,7 +57,8 @@ def is_equivalent(folder: Path, original: Path, mutant: Mutant) -> bool:
         else:
             manifest = read_manifest(folder)
             chips = [chip.chip for chip in manifest.chips]
-            found = run_chain(folder, chips, manifest.wires, outputs, batches)
+            wires, classes = manifest.wires, manifest.round
+            found = run_chain(folder, chips, wires, outputs, batches, classes=classes)
     except CompileError:
         return False
     return all(

@@ -110,7 +110,7 @@ def compiled(model: str, target: str, replicas: int | None) -> dict[str, Any]:
     return {
         "replicas": replication.replicas,
         "chips_each": replication.chips_each,
-        "throughput_per_s": round(replication.replicas / simulation.period_s, 1),
+        "throughput_per_s": round(replication.at_once / simulation.period_s, 1),
     }
 
 

@@ -80,9 +80,7 @@ def measured() -> dict[str, Any]:
                             "target": target,
                             "asked": count,
                             "pipelines": replication.replicas,
-                            "throughput_per_s": round(
-                                replication.replicas / simulation.period_s, 1
-                            ),
+                            "throughput_per_s": round(replication.at_once / simulation.period_s, 1),
                             "shared_busy": round(_shared_busy(simulation), 4),
                         }
                     )

@@ -191,6 +191,13 @@ class PartitionPass(Pass):
             1, problem.num_chips
         )
         chosen = chosen if keep_states else _unplaced(chosen)
+        if options.round not in (None, chosen.round):
+            raise CompileError.of(
+                "MCM-P065",
+                f"rounds of {options.round} are asked for, and no pass `parallelize` runs",
+                at="option passes",
+                hint="add `parallelize` before `partition`, or leave out --round",
+            )
         # Under a limit in seconds all of them are for the number that seems best.
         further = 0 if options.budget_s is not None else level.further
         found = replica_search.solve_replicas(problem, chosen, solve_share, further, starts)

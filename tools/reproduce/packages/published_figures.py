@@ -237,12 +237,12 @@ def point(model: str, package: Package) -> dict[str, Any]:
             raise
         return {**row, "refused": code}
     partition, simulation = PARTITION.get(found), SIMULATION.get(found)
-    replicas = REPLICATION.get(found).replicas
+    side = REPLICATION.get(found)
     return {
         **row,
-        "replicas": replicas,
-        "bound_s": partition.bound.seconds / replicas,
-        "period_s": simulation.period_s / replicas,
+        "replicas": side.replicas,
+        "bound_s": partition.bound.seconds / side.at_once,
+        "period_s": simulation.period_s / side.at_once,
         "latency_s": simulation.latency_s,
     }
 

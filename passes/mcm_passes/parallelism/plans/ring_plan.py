@@ -151,7 +151,7 @@ def _with_partition(
         for one in replication.considered
     )
     if not estimates:
-        seconds = partition.period_s / replication.replicas
+        seconds = partition.period_s / replication.at_once
         estimates = (
             PlanEstimate(
                 replication.replicas, draft.degrees.operator, len(cuts) + 1, seconds, chosen=True

@@ -109,3 +109,9 @@ def test_unrolling_takes_time_in_proportion_to_the_ops() -> None:
     ops, start = len(placeable_nodes(model.graph)), time.process_time()
     unroll(model, 100, CompileOptions())
     assert time.process_time() - start < 4e-4 * 100 * ops
+
+
+def test_mcm_p065_passes_that_unroll_nothing() -> None:
+    passes = "simplify,fuse,annotate_cost,partition"
+    with pytest.raises(CompileError, match=r"MCM-P065.*no pass `parallelize` runs"):
+        run_passes("zoo:gpt2-tiny", "mcm4", CompileOptions(passes=passes, round=2, level=0))
