@@ -30,6 +30,7 @@ LEAST_PLACEMENTS = 100
     most_evaluations=at_least(1),
     unit_evaluations=at_least(1),
     further=at_least(0),
+    divisions=at_least(0),
     mappings=at_least(1),
     measured_mappings=at_least(1),
     measured_hops=at_least(1),
@@ -51,6 +52,7 @@ class Level:
         further: numbers of replicas that may be searched in full in addition to the best.
         judged_pipelines: whether the simulator takes part in the choice of the number of replicas;
             otherwise the analytic model alone decides.
+        divisions: divisions of ops that may be built and compared with the model as it is.
         mapper: text form of the mapper for chips that are fabrics.
         mapping_model: text form of its mapping model.
         mappings: mappings of a chip that the model may evaluate.
@@ -76,6 +78,7 @@ class Level:
     unit_evaluations: int = 2 * 10**7
     further: int = 1
     judged_pipelines: bool = True
+    divisions: int = 2
     mapper: str = "annealing"
     mapping_model: str = "auto"
     mappings: int = 100_000

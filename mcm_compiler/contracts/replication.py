@@ -145,6 +145,18 @@ class Replication:
         return tuple(r * self.chips_each + c for r in range(self.replicas) for c in ascending)
 
 
+class Division(NamedTuple):
+    """What a graph is divided by, as options of the pass `parallelize`.
+
+    Attributes:
+        fraction: part of a chip's SRAM that one operator may fill.
+        tile_rows: rows of the largest tile; 0 for what fits no chip alone.
+    """
+
+    fraction: float = 0.95
+    tile_rows: int = 0
+
+
 class Placement(TypedDict):
     """Where a compile places the units of one pipeline.
 
@@ -156,6 +168,7 @@ class Placement(TypedDict):
         sram_bytes: SRAM of the largest of the chips that ops were divided for.
         cost_model: text form of the cost model by which kernels leave a part of a resource idle;
             missing where they use all of it.
+        division: what ops were divided by; missing where that was not chosen.
     """
 
     replicas: Whole
@@ -164,6 +177,7 @@ class Placement(TypedDict):
     chip_of: dict[str, Index]
     copied: list[str]
     cost_model: NotRequired[str]
+    division: NotRequired[Division]
 
 
 class CopiedFor(NamedTuple):
@@ -218,6 +232,9 @@ def chip_roles(
 COPIED_FOR: AnnotationKey[CopiedFor] = AnnotationKey("copied_for", derived_from=())
 """Numbers for the choice of copied units that options of a pass state; absent means the target's.
 """
+
+DIVISION: AnnotationKey[Division] = AnnotationKey("division", derived_from=())
+"""What the ops of the model were divided by."""
 
 PACKAGE_PROBLEM: AnnotationKey[PartitionProblem] = AnnotationKey(
     "package_problem", derived_from=(GRAPH, NODE_COST, FUSION_PLAN)

@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.components.capabilities import Capability
-from mcm_compiler.contracts.replication import Placement
+from mcm_compiler.contracts.replication import Division, Placement
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.annotations import AnnotationKey
@@ -107,6 +107,10 @@ class Pass(ABC):
             _chips: at most as many; 0 for as many as it has.
             _sram_bytes: with at most this much SRAM; 0 for as much as they have.
         """
+        return self
+
+    def divided_as(self, _division: Division) -> Pass:
+        """The pass as it divides ops without a search."""
         return self
 
     def state_choices(self, _model: ir.Model) -> None:  # noqa: B027 - most have none

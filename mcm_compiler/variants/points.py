@@ -17,7 +17,7 @@ from mcm_compiler.contracts.chips import CHIP_MODELS
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.program import PROGRAM, SIMULATION
-from mcm_compiler.contracts.replication import REPLICATION, Placement, Replication
+from mcm_compiler.contracts.replication import DIVISION, REPLICATION, Placement, Replication
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.diagnostics.refusals import is_of_the_moment
@@ -80,6 +80,8 @@ def chosen_as(prepared: Prepared, target: Target, like: Placement) -> Prepared:
     chips = like["chips"] if like["chips"] < limits.num_chips else 0
     sram_bytes = like["sram_bytes"] if like["sram_bytes"] < max(limits.sram_bytes) else 0
     passes = tuple(one.for_chips_of(chips, sram_bytes) for one in prepared.passes)
+    if (division := like.get("division")) is not None:
+        passes = tuple(one.divided_as(division) for one in passes)
     asked = like.get("cost_model", options.cost_model)
     if passes == prepared.passes and asked == options.cost_model:
         return prepared
@@ -173,6 +175,8 @@ def _placement_of(
         "chip_of": dict(zip(problem.names, partition.chip_of.tolist(), strict=True)),
         "copied": [problem.names[unit] for unit in np.flatnonzero(problem.clonable).tolist()],
     }
+    if (division := DIVISION.find(model)) is not None:
+        found["division"] = division
     if like is not None and "cost_model" in like:
         found["cost_model"] = like["cost_model"]
     return found

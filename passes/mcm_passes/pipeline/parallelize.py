@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
 from typing import ClassVar, Self
 
 import onnx_ir as ir
 
+from mcm_compiler.components.cost_files import measured_costs
 from mcm_compiler.contracts import replication
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN
-from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.machines.machine_builder import shares_alike
+from mcm_compiler.contracts.sharding import sharding
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.graph.annotations import known_keys
+from mcm_compiler.machines.machine_builder import equal_shares, shares_alike
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, PassContext
 from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.units import seconds_text
+from mcm_compiler.variants.prepared_model import kept_copy
+from mcm_passes.mapping.bounds.bounds import total_work
 from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacement
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import with_chips
+from mcm_passes.parallelism.divisions import division_search
 from mcm_passes.parallelism.replicas import replicas, unrolling
 from mcm_passes.pipeline.shard_oversized import MIB, ShardOversized
 
@@ -32,11 +40,14 @@ from mcm_passes.pipeline.shard_oversized import MIB, ShardOversized
 class Parallelize(ShardOversized):
     """Splits what is too large for a chip, and runs what is small several times side by side.
 
+    The level searches what else is divided, unless an option of `shard_oversized` says so.
+
     Attributes:
         fraction: as in `shard_oversized`.
         tile_rows: as in `shard_oversized`.
         sram_mib: as in `shard_oversized`; also for the choice of ops that are copied.
         chips: chips that ops are copied for, if fewer than the target's; 0 for the target's.
+        search: whether the level may divide more than what fits no chip.
 
     Raises:
         ValueError: for options out of range.
@@ -51,14 +62,20 @@ class Parallelize(ShardOversized):
         replication.PACKAGE_EVALUATOR,
         replication.REPLICATION,
         replication.COPIED_FOR,
+        replication.DIVISION,
     )
 
     chips: int = 0
+    search: bool = True
 
     def for_chips_of(self, chips: int, sram_bytes: int) -> Self:
         """See `Pass`."""
         fewest = min(filter(None, (chips, self.chips)), default=0)
         return replace(super().for_chips_of(chips, sram_bytes), chips=fewest)
+
+    def divided_as(self, division: replication.Division) -> Self:
+        """See `Pass`."""
+        return replace(self, search=False, **division._asdict()) if self._searches else self
 
     def state_choices(self, model: ir.Model) -> None:
         """See `Pass`."""
@@ -66,14 +83,66 @@ class Parallelize(ShardOversized):
         replication.COPIED_FOR.set(model, copied_for)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
-        """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM`, `PACKAGE_EVALUATOR` and `REPLICATION`.
+        """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM`, `PACKAGE_EVALUATOR`, `REPLICATION`, `DIVISION`.
 
         Raises:
             CompileError: as `ShardOversized.run`, `build_problem` and `with_chips`; MCM-F010 to
-                MCM-F012 for pins; MCM-P018 for a number of pipelines that cannot be,
-                MCM-P065 for a round that cannot be.
+                MCM-F012 for pins; MCM-P018 for a number of replicas that cannot be, MCM-P065
+                for a round that cannot be.
         """
-        divided = super().run(model, context)
+        known, divisions = replication.DIVISION.find(model), self._divisions(model, context)
+        original = kept_copy(model) if divisions else model
+        found = self._built(model, context)
+        if divisions and (better := self._better(original, found, context, divisions)):
+            found = better
+            model.graph = found.model.graph
+            for key in known_keys():
+                if key.on == "model" and key.present(found.model):
+                    key.set(model, key.get(found.model))
+        for note in found.notes:
+            context.report(note)
+        replication.PACKAGE_PROBLEM.set(model, found.problem)
+        replication.PACKAGE_EVALUATOR.set(model, found.evaluator)
+        chosen = replace(found.chosen(), round=context.options.round or 1)
+        replication.REPLICATION.set(model, chosen)
+        replication.DIVISION.set(model, known or found.step.division)
+        return found.divided
+
+    @property
+    def division(self) -> replication.Division:
+        """The division that the options give."""
+        return replication.Division(self.fraction, self.tile_rows)
+
+    @property
+    def _searches(self) -> bool:
+        return self.search and self.division == replication.Division()
+
+    def _divisions(self, model: ir.Model, context: PassContext) -> int:
+        """How many divisions may be built and compared.
+
+        None where names of ops or times of them are given, a plan or a round says what is divided,
+        or the period is not all that counts.
+        """
+        options = context.options
+        named = bool(options.pins) or options.assignment is not None or not options.goal.plain
+        applied = sharding.APPLIED_PLAN.present(model) or replication.DIVISION.present(model)
+        named |= (options.round or 1) > 1
+        if named or applied or not self._searches or measured_costs(context.target.cost_model()):
+            return 0
+        return load_level(options.level).divisions
+
+    def _built(self, model: ir.Model, context: PassContext) -> _Built:
+        """The model divided in place, with its problem."""
+        notes: list[Diagnostic] = []
+        try:
+            return self._problem(model, context, notes)
+        except CompileError:
+            for note in notes:
+                context.report(note)
+            raise
+
+    def _problem(self, model: ir.Model, context: PassContext, notes: list[Diagnostic]) -> _Built:
+        divided = super().run(model, replace(context, report=notes.append))
         self.state_choices(model)
         options = context.options
         classes = options.round or 1
@@ -82,32 +151,95 @@ class Parallelize(ShardOversized):
         pins = RequestedPlacement.of(model, plan, options).pins
         problem = build_problem(model, context.target, options.routing, plan, pins=pins)
         obstacle = replicas.replica_obstacle(problem, options, context.target.name)
-        applied = APPLIED_PLAN.find(model)
+        applied = sharding.APPLIED_PLAN.find(model)
         wanted = options.replicas or (applied.plan.degrees.data if applied is not None else None)
         if options.chips is not None:
-            pipelines = 1 if obstacle else wanted
-            problem = with_chips(problem, options.chips, pipelines)
+            problem = with_chips(problem, options.chips, 1 if obstacle else wanted)
+        if wanted:
+            _refuse_number(problem, options, wanted, obstacle)
         evaluator = evaluator_of(model, problem, context.target)
-        replication.PACKAGE_PROBLEM.set(model, problem)
-        replication.PACKAGE_EVALUATOR.set(model, evaluator)
-        chosen = _replication(problem, options, wanted, obstacle, evaluator)
-        replication.REPLICATION.set(model, replace(chosen, round=classes))
-        return divided or classes > 1
+        divided |= classes > 1
+        return _Built(self, model, divided, problem, evaluator, options, wanted, obstacle, notes)
+
+    def _better(
+        self, original: ir.Model, whole: _Built, context: PassContext, most: int
+    ) -> _Built | None:
+        """The best of the divisions that shorten the period; None where none does."""
+        level, unheard = load_level(context.options.level), list[Diagnostic]()
+        if whole.problem.num_units > replicas.MAX_BOUND_UNITS:
+            return None
+        periods = division_search.periods_of(whole.compared)
+        if periods.analytic_s <= division_search.NEAR_WORK * total_work(whole.problem).seconds:
+            return None
+        ranked = division_search.promising(
+            original,
+            whole.problem,
+            sharding.SHARDING_PLAN.get(whole.model),
+            context.target.cost_model(),
+            self._limits(context.target),
+            whole.numbers,
+        )
+        quiet = replace(context, report=unheard.append)
+        best: tuple[float, _Built] | None = None
+        for division in ranked[:most]:
+            step = replace(self, **division._asdict())
+            try:
+                built = step._built(kept_copy(original), quiet)
+            except CompileError:
+                continue
+            found = division_search.periods_of(built.compared)
+            gains = division_search.gains(found, periods, searches=level.further > 0)
+            if gains and (best is None or found.seconds < best[0]):
+                best = found.seconds, built
+        if best is None:
+            return None
+        best[1].notes.append(_gain_note(best[1].step, best[0], periods.seconds))
+        return best[1]
 
 
-def _replication(
-    problem: PartitionProblem,
-    options: CompileOptions,
-    wanted: int | None,
-    obstacle: str,
-    evaluator: BatchEvaluator | None,
-) -> replication.Replication:
-    if wanted is None:
-        if obstacle or not options.goal.plain:
-            # The partition decides how often it stands there, where it is not for the period alone.
-            return replication.Replication(1, problem.num_chips)
-        simulated = load_level(options.level).judged_pipelines
-        return replicas.choose_replicas(problem, evaluator, simulated=simulated)
+@dataclass(eq=False)
+class _Built:
+    """A model as one step divided it, with what it takes to compare it."""
+
+    step: Parallelize
+    model: ir.Model
+    divided: bool
+    problem: PartitionProblem
+    evaluator: BatchEvaluator | None
+    options: CompileOptions
+    wanted: int | None
+    obstacle: str
+    notes: list[Diagnostic] = field(default_factory=list[Diagnostic])
+
+    @property
+    def numbers(self) -> list[tuple[int, int]]:
+        """Numbers of replicas that count, with the chips of each."""
+        chips = self.problem.num_chips
+        if self.obstacle or self.wanted:
+            return [(self.wanted or 1, chips // (self.wanted or 1))]
+        return equal_shares(chips, self.problem.machine)
+
+    @cached_property
+    def compared(self) -> replication.Replication:
+        """The best of the numbers, all of them with figures."""
+        simulated = load_level(self.options.level).judged_pipelines
+        return replicas.choose_replicas(
+            self.problem, self.evaluator, simulated=simulated, numbers=self.numbers
+        )
+
+    def chosen(self) -> replication.Replication:
+        """The number of replicas that is compiled."""
+        if self.wanted is None:
+            if self.obstacle or not self.options.goal.plain:
+                # The partition decides how often it stands there, if not for the period alone.
+                return replication.Replication(1, self.problem.num_chips)
+            return self.compared
+        return replicas.given_replicas(self.problem, self.wanted)
+
+
+def _refuse_number(
+    problem: PartitionProblem, options: CompileOptions, wanted: int, obstacle: str
+) -> None:
     if wanted > problem.num_chips:
         obstacle = f"there are {problem.num_chips} chips"
     elif not obstacle:
@@ -120,4 +252,14 @@ def _replication(
             f"{wanted} pipelines side by side are asked for, and {obstacle}",
             at="option replicas" if options.replicas else "degree of data parallelism",
         )
-    return replicas.given_replicas(problem, wanted)
+
+
+def _gain_note(step: Parallelize, divided_s: float, whole_s: float) -> Diagnostic:
+    """MCM-P071: the level divides more than what fits no chip."""
+    before = f", {1 - divided_s / whole_s:.1%} less than undivided" if whole_s < inf else ""
+    return Diagnostic(
+        "MCM-P071",
+        f"`{step}` was found, with a period of {seconds_text(divided_s)} by a first partition"
+        f"{before}",
+        at="pass 'parallelize'",
+    )

@@ -101,7 +101,7 @@ class ShardOversized(Pass):
             if costed:
                 for node in nodes:
                     NODE_COST.set(node, cost_model.node_cost(node))
-            context.report(_note(record, found, limits, demand.full))
+            context.report(_note(record, found, limits, demand.full, self.fraction))
             if pieces := _in_pieces(model.graph, nodes[-1], cost_model, limits, self.fraction):
                 parts |= pieces
                 context.report(output_pieces.pieces_note(list(pieces.values()), limits))
@@ -249,11 +249,14 @@ def _note(
     found: oversized.Oversized,
     limits: PackageLimits,
     full: float,
+    fraction: float,
 ) -> Diagnostic:
     largest = max(limits.sram_bytes)
     why = f"do not fit a chip of {bytes_text(largest)}"
     if full and found.weight_bytes < largest:
         why = f"leave gaps in a package that is filled to {percent_text(full)} by weights"
+    elif found.weight_bytes < largest:
+        why = f"are for more than {percent_text(fraction)} of a chip of {bytes_text(largest)}"
     return Diagnostic(
         "MCM-P011",
         f"{bytes_text(found.weight_bytes)} of weights {why}: split into {len(record.pieces)} "

@@ -27,6 +27,9 @@ _MOST_FOR_ACTIVATIONS = 0.25
 _MOST_FOR_RELAYS = 0.75
 """Share of the SRAM that activations may claim beside one piece of an operator."""
 
+_LEAST_ROOMY = 0.3
+"""Fraction of a chip below which operators claim less for activations, in proportion."""
+
 _MOST_FOR_STREAMED = 0.5
 """Share of what is left for weights that one operator may claim where chips have to stream: a chip
 that does has two buffers for its largest weight."""
@@ -104,7 +107,8 @@ def weight_demand(
     streams = limits.stream_bytes_per_s > 0.0 and stored > sum(limits.sram_bytes)
     part = _MOST_FOR_STREAMED if streams else 1.0
     most = _most_of_a_piece(stored, limits)
-    easy = min(part * (fraction - _MOST_FOR_ACTIVATIONS) * max(limits.sram_bytes), most)
+    claimed = _MOST_FOR_ACTIVATIONS * min(1.0, fraction / _LEAST_ROOMY)
+    easy = min(part * (fraction - claimed) * max(limits.sram_bytes), most)
     oversized: list[Oversized] = []
     for node, weights in zip(nodes, weights_of, strict=True):
         demand = sum(sizes[value] for value in weights)
@@ -167,7 +171,7 @@ class _Room:
         return self._left(2 * relayed + share * self.outputs, _MOST_FOR_RELAYS)
 
     def _left(self, activations: float, most: float) -> float:
-        sram = max(self.limits.sram_bytes)
+        sram, most = max(self.limits.sram_bytes), most * min(1.0, self.fraction / _LEAST_ROOMY)
         left = self.fraction * sram - min(self.limits.channel_slots * activations, most * sram)
         return min(self.part * left, self.most)
 

@@ -8,6 +8,7 @@ inference: nothing has to be reduced between the replicas.)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -78,6 +79,7 @@ def choose_replicas(
     evaluator: BatchEvaluator | None = None,
     *,
     simulated: bool = True,
+    numbers: Sequence[tuple[int, int]] | None = None,
 ) -> Replication:
     """The number of pipelines with the most throughput on the simulator.
 
@@ -92,9 +94,10 @@ def choose_replicas(
         evaluator: the simulator for `problem`, which plans memory; without one the analytic model
             decides, and its estimate of memory.
         simulated: whether the simulator decides, or plans memory alone.
+        numbers: of pipelines, with the chips of each; None for all that count.
     """
     chips = problem.num_chips
-    numbers = equal_shares(chips, problem.machine)
+    numbers = equal_shares(chips, problem.machine) if numbers is None else numbers
     shares = [_share(problem, count, each) for count, each in numbers]
     _refine(shares)
     fastest_s = min((share.analytic_s for share in shares), default=float("inf"))

@@ -1,0 +1,164 @@
+"""Estimates of the period that a division can reach, without rewriting the graph.
+
+A division turns units into pieces. A pipeline is estimated as a packing of the pieces, in their
+order, on consecutive chips with a limit of seconds and of bytes. Transfers count as nothing, so
+that estimates rank divisions and stand for no period.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from mcm_compiler.arrays.types import Floats
+from mcm_compiler.contracts.partition import PartitionProblem
+
+HALVINGS = 9
+"""Steps by which a period is found, between the work of each chip and `MOST` times that."""
+
+MOST = 6.0
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces of one unit.
+
+    Attributes:
+        count: how many.
+        each_s: seconds of each.
+        each_bytes: weights of each; None where all of them hold those of the unit.
+        joins_s: seconds that a chip takes to put them together, or to hand all of them on.
+    """
+
+    count: int
+    each_s: float
+    each_bytes: float | None = None
+    joins_s: float = 0.0
+
+
+class PeriodEstimate:
+    """Estimates for divisions of one model.
+
+    Args:
+        problem: of the model as it is.
+        launch_s: seconds of a kernel that does nothing, which each piece takes once more.
+        numbers: of replicas that count, with the chips of each.
+        parts: of ops that are in pieces already, each unit by unit.
+    """
+
+    def __init__(
+        self,
+        problem: PartitionProblem,
+        launch_s: float,
+        numbers: Sequence[tuple[int, int]],
+        parts: Iterable[Sequence[int]],
+    ) -> None:
+        self._problem, self._launch_s, self._numbers = problem, launch_s, numbers
+        self._speed = float(problem.chip_speed.mean())
+        self._least_s = float(problem.compute_s.sum()) / float(problem.chip_speed.sum())
+        weights, joins, sent = (np.zeros(problem.num_units) for _ in range(3))
+        sizes = np.repeat(problem.weight_bytes, np.diff(problem.weight_ptr))
+        np.add.at(weights, problem.weight_users, sizes)
+        inner = (made := problem.tensor_producer) >= 0
+        np.maximum.at(joins, made[inner], problem.relay_s[inner])
+        leaves = inner & problem.tensor_to_host
+        joins[made[leaves]] = 0.0
+        slots = problem.limits.channel_slots
+        np.add.at(sent, made[leaves], slots * problem.tensor_bytes[leaves])
+        self._weights, self._joins, self._sent = weights.tolist(), joins.tolist(), sent.tolist()
+        self._seconds: list[float] = problem.compute_s.tolist()
+        self._relayed = {
+            unit: sum(self._joins[one] for one in units[:at])
+            for units in parts
+            for at, unit in enumerate(units)
+        }
+
+    def sliced(self, units: Sequence[int], count: int, *, joined: bool) -> dict[int, Pieces]:
+        """Pieces of an op with a part of its weights each, which is these units now.
+
+        Args:
+            units: of the op.
+            count: of pieces.
+            joined: whether a chip puts them together.
+        """
+        total_s = sum(self._seconds[unit] for unit in units)
+        each_s = self._each_s(total_s - (len(units) - 1) * self._launch_s, count)
+        each_bytes = sum(self._weights[unit] for unit in units) / count
+        joins_s = sum(self._joins[unit] for unit in units) if joined else 0.0
+        found: dict[int, Pieces] = {}
+        for at, unit in enumerate(units):
+            here = count * (at + 1) // len(units) - count * at // len(units)
+            found[unit] = Pieces(here, each_s, each_bytes, joins_s)
+        return found
+
+    def tiled(self, unit: int, count: int) -> Pieces:
+        """Pieces of a unit with all of its weights each."""
+        return Pieces(count, self._each_s(self._seconds[unit], count))
+
+    def reachable_s(self, pieces: Mapping[int, Pieces]) -> float:
+        """Seconds between inferences that some number of replicas may reach.
+
+        Infinity if no number fits, or none is within `MOST` times the work of each chip.
+        """
+        seconds, relayed, held = self._sums(pieces)
+        room = min(self._problem.limits.sram_bytes)
+
+        def fits(period_s: float) -> bool:
+            return any(
+                _packs(alone[count], held, period_s * count * self._speed, room, each)
+                for count, each in self._numbers
+            )
+
+        # A chip hands on once what is made of all the pieces before those that it runs.
+        alone = {count: (seconds + relayed / count).tolist() for count, _ in self._numbers}
+        low, high = self._least_s, self._least_s * MOST
+        if not fits(high):
+            return inf
+        for _ in range(HALVINGS):
+            middle = (low * high) ** 0.5
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return high
+
+    def _each_s(self, whole_s: float, count: int) -> float:
+        return self._launch_s + max(whole_s - self._launch_s, 0.0) / count
+
+    def _sums(self, pieces: Mapping[int, Pieces]) -> tuple[Floats, Floats, list[float]]:
+        """Seconds, relays for one pipeline, and bytes of all pieces up to each, in order."""
+        rows: list[tuple[float, float, float]] = [(0.0, 0.0, 0.0)]
+        for unit, copied in enumerate(self._problem.clonable.tolist()):
+            if copied:
+                continue
+            seconds, weights, sent = self._seconds[unit], self._weights[unit], self._sent[unit]
+            if (cut := pieces.get(unit)) is None:
+                relayed_s = self._relayed.get(unit, 0.0) * seconds / self._least_s
+                rows.append((seconds, relayed_s, weights + sent))
+                continue
+            for piece in range(cut.count):
+                own = cut.each_bytes
+                own = (0.0 if piece else weights) if own is None else own
+                before_s = cut.joins_s * piece / cut.count
+                relayed_s = before_s * cut.each_s / self._least_s
+                rows.append((cut.each_s, relayed_s, own + sent / cut.count))
+            if cut.joins_s:
+                # What was fused runs alone behind a Concat.
+                joins = min(len(self._problem.members[unit]), 2)
+                rows.append((cut.joins_s * joins, 0.0, 0.0))
+        seconds, relayed, held = np.cumsum(np.array(rows), axis=0).T
+        return seconds, relayed, held.tolist()
+
+
+def _packs(
+    seconds: Sequence[float], held: Sequence[float], period_s: float, room: float, chips: int
+) -> bool:
+    """Return whether chips have memory and time for all pieces, each for the next in order."""
+    at, last = 0, len(seconds) - 1
+    for _ in range(chips):
+        by_time = bisect_right(seconds, seconds[at] + period_s * (1 + 1e-9)) - 1
+        by_room = bisect_right(held, held[at] + room) - 1
+        if (at := max(at, min(by_time, by_room))) == last:
+            return True
+    return False

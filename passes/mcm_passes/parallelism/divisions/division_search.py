@@ -1,0 +1,161 @@
+"""Which division of a model a level builds: candidates, ranked by estimates of their periods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import inf, log
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.replication import Division, Replication
+from mcm_compiler.contracts.sharding.sharding import ShardingPlan
+from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.graph.constants import constant_values
+from mcm_passes.parallelism.divisions.division_estimate import PeriodEstimate, Pieces
+from mcm_passes.parallelism.oversized.output_pieces import gather_bytes, output_behind, static_shape
+from mcm_passes.parallelism.oversized.oversized import weight_demand
+from mcm_passes.parallelism.row_tiles.row_regions import TILED_OPS
+
+NEAR_WORK = 1.01
+"""Times the work of each chip up to which a period is good enough, so that nothing is searched."""
+
+LEAST_GAIN = 0.01
+"""Share by which a division has to shorten the period, estimated and as found."""
+
+MOST_SEARCHED = 0.06
+"""Share by which longer searches shortened periods of first partitions at most."""
+
+ALIKE = 0.005
+"""Share by which estimates may differ and count as equal."""
+
+FRACTIONS = (Division().fraction, 0.7, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05)
+TILE_ROWS = (0, 256, 64)
+
+
+def promising(
+    model: ir.Model,
+    problem: PartitionProblem,
+    done: ShardingPlan,
+    cost_model: CostModel,
+    limits: PackageLimits,
+    numbers: Sequence[tuple[int, int]],
+) -> list[Division]:
+    """Divisions that may shorten the period by `LEAST_GAIN`, by estimates, the best first.
+
+    Args:
+        model: undivided; it is left as it is.
+        problem: of the model as it is compiled without a search.
+        done: what was divided for that.
+        cost_model: of the target.
+        limits: of the chips that ops are divided for.
+        numbers: of replicas, with the chips of each.
+    """
+    launch_s = float(cost_model.node_cost(_nothing()).seconds)
+    unit_of = {name: unit for unit, names in enumerate(problem.members) for name in names}
+    parts = {
+        record.node: [unit_of[name] for name in record.pieces if name in unit_of]
+        for record in done.operators
+    }
+    estimate = PeriodEstimate(problem, launch_s, numbers, parts.values())
+    constants = constant_values(model.graph)
+
+    def sliced(fraction: float) -> dict[int, Pieces]:
+        pieces: dict[int, Pieces] = {}
+        for op in weight_demand(model.graph, cost_model, limits, fraction).oversized:
+            name, value = op.node.name or "", op.node.outputs[0]
+            units = parts.get(name) or [unit_of[name]] if name in unit_of or name in parts else []
+            if not units or op.cut is None:
+                continue
+            room = fraction * max(limits.sram_bytes)
+            taken = gather_bytes([cost_model.storage_bytes(value)], limits.channel_slots)
+            joined = taken <= room or output_behind(model.graph, value, constants) is None
+            if not joined and (concat := unit_of.get(f"{name}/concat")) is not None:
+                pieces[concat] = Pieces(0, 0.0)
+            if not joined or len(op.pieces) > len(units):
+                pieces |= estimate.sliced(units, len(op.pieces), joined=joined)
+        return pieces
+
+    slices = {fraction: sliced(fraction) for fraction in FRACTIONS}
+    rows = _rows(model, problem)
+    today_s = estimate.reachable_s({})
+    found: list[tuple[float, Division]] = []
+    known: set[tuple[tuple[int, int], ...]] = {()}
+    for fraction, tile_rows in product(FRACTIONS, TILE_ROWS):
+        counts = {unit: max(2, -(-n // tile_rows)) for unit, n in rows.items() if tile_rows}
+        tiles = {unit: estimate.tiled(unit, count) for unit, count in counts.items()}
+        pieces = tiles | slices[fraction]
+        key = tuple(sorted((unit, cut.count) for unit, cut in pieces.items()))
+        if key in known:
+            continue
+        known.add(key)
+        period_s = estimate.reachable_s(pieces)
+        if period_s <= today_s * (1.0 - LEAST_GAIN):
+            found.append((period_s, Division(fraction, tile_rows)))
+    # Of divisions that are about as good, that with fewer pieces goes first.
+    ranked = sorted(found, key=lambda one: round(log(one[0]) / ALIKE))
+    return [division for _, division in ranked]
+
+
+def _rows(model: ir.Model, problem: PartitionProblem) -> dict[int, int]:
+    """Rows of units of which all ops may be divided along rows."""
+    nodes = {node.name: node for node in model.graph}
+    found: dict[int, int] = {}
+    for unit, names in enumerate(problem.members):
+        ops = [nodes[name] for name in names if name in nodes]
+        if len(ops) < len(names) or any(node.op_type not in TILED_OPS for node in ops):
+            continue
+        shape = static_shape(ops[-1].outputs[0]) or ()
+        if rows := next((extent for extent in shape[:-1] if extent > 1), 0):
+            found[unit] = rows
+    return found
+
+
+def _nothing() -> ir.Node:
+    """An Identity of one number, of no graph, to be priced."""
+    value, made = (
+        ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1]))
+        for name in ("one", "other")
+    )
+    return ir.Node("", "Identity", [value], outputs=[made], name="")
+
+
+class Periods(NamedTuple):
+    """Periods that are known of a model as it is divided.
+
+    Attributes:
+        seconds: between inferences with the first partition, simulated where the level does;
+            infinite where none is known.
+        analytic_s: the same under the analytic model.
+        least_s: that no partition can undercut, under the analytic model.
+    """
+
+    seconds: float
+    analytic_s: float
+    least_s: float
+
+
+def periods_of(chosen: Replication) -> Periods:
+    """Of a choice among the numbers of pipelines."""
+    own = next((one for one in chosen.considered if one.replicas == chosen.replicas), None)
+    bounds = (one.bound_s for one in chosen.considered if one.bound_s is not None)
+    if own is None or own.seconds is None or own.analytic_s is None:
+        return Periods(inf, inf, min(bounds, default=0.0))
+    return Periods(own.seconds, own.analytic_s, min(bounds, default=0.0))
+
+
+def gains(divided: Periods, whole: Periods, *, searches: bool) -> bool:
+    """Return whether a division is better, whatever a search finds for the whole.
+
+    Args:
+        divided: the division.
+        whole: the model as it is compiled without one.
+        searches: whether partitions are searched for that may be better than the first.
+    """
+    least_s = whole.seconds
+    if searches and least_s < inf:
+        least_s = max(whole.least_s, least_s * (1.0 - MOST_SEARCHED))
+    return divided.seconds <= least_s * (1.0 - LEAST_GAIN)
