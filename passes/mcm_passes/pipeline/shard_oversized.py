@@ -256,7 +256,7 @@ def _note(
     if full and found.weight_bytes < largest:
         why = f"leave gaps in a package that is filled to {percent_text(full)} by weights"
     elif found.weight_bytes < largest:
-        why = f"are for more than {percent_text(fraction)} of a chip of {bytes_text(largest)}"
+        why = f"leave too little of a chip of {bytes_text(largest)} at `fraction={fraction:g}`"
     return Diagnostic(
         "MCM-P011",
         f"{bytes_text(found.weight_bytes)} of weights {why}: split into {len(record.pieces)} "

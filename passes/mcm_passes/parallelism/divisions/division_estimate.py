@@ -17,10 +17,10 @@ import numpy as np
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.partition import PartitionProblem
 
-HALVINGS = 9
+HALVINGS = 12
 """Steps by which a period is found, between the work of each chip and `MOST` times that."""
 
-MOST = 6.0
+MOST = 64.0
 
 
 @dataclass(frozen=True)

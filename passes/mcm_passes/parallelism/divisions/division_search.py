@@ -93,7 +93,7 @@ def promising(
             continue
         known.add(key)
         period_s = estimate.reachable_s(pieces)
-        if period_s <= today_s * (1.0 - LEAST_GAIN):
+        if period_s < inf and period_s <= today_s * (1.0 - LEAST_GAIN):
             found.append((period_s, Division(fraction, tile_rows)))
     # Of divisions that are about as good, that with fewer pieces goes first.
     ranked = sorted(found, key=lambda one: round(log(one[0]) / ALIKE))

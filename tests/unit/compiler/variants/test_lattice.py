@@ -21,7 +21,7 @@ from mcm_compiler.contracts.requests import ExploreOptions
 from mcm_compiler.contracts.target import OrdersKeys, Target
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.exploration.explore import Request, explore
-from mcm_compiler.options import CompileOptions
+from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.report.hardware.sensitivity_section import sensitivity_table
 from mcm_compiler.results.points import PlacedPoint
 from mcm_compiler.variants import sensitivities
@@ -32,6 +32,9 @@ from tests.generators.line_machine import line_text
 
 SLACK = 1e-9
 OPTIONS = CompileOptions(replicas=1, inferences=8, level=1)
+WHOLE = replace(
+    OPTIONS, passes=DEFAULT_PIPELINE.replace("parallelize", "parallelize{search=false}")
+)
 
 
 def head_model() -> ir.Model:
@@ -64,19 +67,23 @@ def test_ops_are_divided_as_for_smaller_chips_where_that_is_faster(
     kind: str, tmp_path: Path
 ) -> None:
     found = compile_model(
-        head_model(), package(kind), OPTIONS, output=tmp_path / "out", sensitivities=True
+        head_model(), package(kind), WHOLE, output=tmp_path / "out", sensitivities=True
     )
     rows = {(row["resource"], row["factor"]): row for row in found.sensitivities or ()}
     for (resource, factor), row in rows.items():
         if row["speedup"] is not None:
             worse = row["speedup"] * (1 if factor > 1 else -1) < (1 if factor > 1 else -1) - SLACK
             assert not worse, (resource, factor, row["speedup"])
-    plain = compile_model(head_model(), package(kind), OPTIONS)
+    plain = compile_model(head_model(), package(kind), WHOLE)
     assert found.simulation is not None
     assert plain.simulation is not None
     assert found.simulation.period_s < 0.8 * plain.simulation.period_s
     # What was chosen is an option of the pipeline: the same compile without sensitivities.
-    assert "parallelize{sram_mib=1.25}" in found.pipeline
+    assert "parallelize{sram_mib=1.25,search=false}" in found.pipeline
+    # A level that searches divisions finds one by itself that is as fast.
+    searched = compile_model(head_model(), package(kind), OPTIONS).simulation
+    assert searched is not None
+    assert searched.period_s <= found.simulation.period_s * (1 + SLACK)
     assert check_folder(tmp_path / "out").holds
 
 
