@@ -146,15 +146,17 @@ class Replication:
 
 
 class Division(NamedTuple):
-    """What a graph is divided by, as options of the pass `parallelize`.
+    """Division of a graph, as options of the pass `parallelize`.
 
     Attributes:
         fraction: part of a chip's SRAM that one operator may fill.
         tile_rows: rows of the largest tile; 0 for what fits no chip alone.
+        grain: part of the work for each chip that one kernel may take; 0 for any.
     """
 
     fraction: float = 0.95
     tile_rows: int = 0
+    grain: float = 0.0
 
 
 class Placement(TypedDict):
@@ -234,7 +236,7 @@ COPIED_FOR: AnnotationKey[CopiedFor] = AnnotationKey("copied_for", derived_from=
 """
 
 DIVISION: AnnotationKey[Division] = AnnotationKey("division", derived_from=())
-"""What the ops of the model were divided by."""
+"""The division of the model, chosen or given."""
 
 PACKAGE_PROBLEM: AnnotationKey[PartitionProblem] = AnnotationKey(
     "package_problem", derived_from=(GRAPH, NODE_COST, FUSION_PLAN)

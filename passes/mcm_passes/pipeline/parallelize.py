@@ -45,6 +45,7 @@ class Parallelize(ShardOversized):
     Attributes:
         fraction: as in `shard_oversized`.
         tile_rows: as in `shard_oversized`.
+        grain: as in `shard_oversized`.
         sram_mib: as in `shard_oversized`; also for the choice of ops that are copied.
         chips: chips that ops are copied for, if fewer than the target's; 0 for the target's.
         search: whether the level may divide more than what fits no chip.
@@ -111,7 +112,7 @@ class Parallelize(ShardOversized):
     @property
     def division(self) -> replication.Division:
         """The division that the options give."""
-        return replication.Division(self.fraction, self.tile_rows)
+        return replication.Division(self.fraction, self.tile_rows, self.grain)
 
     @property
     def _searches(self) -> bool:
@@ -173,6 +174,7 @@ class Parallelize(ShardOversized):
             return None
         ranked = division_search.promising(
             original,
+            whole.model,
             whole.problem,
             sharding.SHARDING_PLAN.get(whole.model),
             context.target.cost_model(),

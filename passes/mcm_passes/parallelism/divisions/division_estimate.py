@@ -31,13 +31,15 @@ class Pieces:
         count: how many.
         each_s: seconds of each.
         each_bytes: weights of each; None where all of them hold those of the unit.
-        joins_s: seconds that a chip takes to put them together, or to hand all of them on.
+        joins_s: seconds that a chip takes to hand all of them on.
+        behind_s: seconds of what puts them together, and of what was fused behind them.
     """
 
     count: int
     each_s: float
     each_bytes: float | None = None
     joins_s: float = 0.0
+    behind_s: float = 0.0
 
 
 class PeriodEstimate:
@@ -92,12 +94,17 @@ class PeriodEstimate:
         found: dict[int, Pieces] = {}
         for at, unit in enumerate(units):
             here = count * (at + 1) // len(units) - count * at // len(units)
-            found[unit] = Pieces(here, each_s, each_bytes, joins_s)
+            # What was fused runs alone behind a Concat.
+            behind_s = self._joins[unit] * min(len(self._problem.members[unit]), 2)
+            behind_s = behind_s if joined else 0.0
+            found[unit] = Pieces(here, each_s, each_bytes, joins_s, behind_s)
         return found
 
-    def tiled(self, unit: int, count: int) -> Pieces:
-        """Pieces of a unit with all of its weights each."""
-        return Pieces(count, self._each_s(self._seconds[unit], count))
+    def cut(self, unit: int, count: int, each_s: float, *, sliced: bool) -> Pieces:
+        """Tiles of a unit that is one kernel, with a part of its weights or all of them each."""
+        joins_s = self._joins[unit]
+        each_bytes = self._weights[unit] / count if sliced else None
+        return Pieces(count, each_s, each_bytes, joins_s, joins_s)
 
     def reachable_s(self, pieces: Mapping[int, Pieces]) -> float:
         """Seconds between inferences that some number of replicas may reach.
@@ -143,10 +150,8 @@ class PeriodEstimate:
                 before_s = cut.joins_s * piece / cut.count
                 relayed_s = before_s * cut.each_s / self._least_s
                 rows.append((cut.each_s, relayed_s, own + sent / cut.count))
-            if cut.joins_s:
-                # What was fused runs alone behind a Concat.
-                joins = min(len(self._problem.members[unit]), 2)
-                rows.append((cut.joins_s * joins, 0.0, 0.0))
+            if cut.behind_s:
+                rows.append((cut.behind_s, 0.0, 0.0))
         seconds, relayed, held = np.cumsum(np.array(rows), axis=0).T
         return seconds, relayed, held.tolist()
 

@@ -10,15 +10,16 @@ from typing import NamedTuple
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionPlan
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.replication import Division, Replication
 from mcm_compiler.contracts.sharding.sharding import ShardingPlan
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.graph.constants import constant_values
 from mcm_passes.parallelism.divisions.division_estimate import PeriodEstimate, Pieces
-from mcm_passes.parallelism.oversized.output_pieces import gather_bytes, output_behind, static_shape
+from mcm_passes.parallelism.oversized.output_pieces import gather_bytes, output_behind
 from mcm_passes.parallelism.oversized.oversized import weight_demand
-from mcm_passes.parallelism.row_tiles.row_regions import TILED_OPS
+from mcm_passes.parallelism.row_tiles.kernel_cuts import KernelCuts
 
 NEAR_WORK = 1.01
 """Times the work of each chip up to which a period is good enough, so that nothing is searched."""
@@ -33,11 +34,12 @@ ALIKE = 0.005
 """Share by which estimates may differ and count as equal."""
 
 FRACTIONS = (Division().fraction, 0.7, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05)
-TILE_ROWS = (0, 256, 64)
+GRAINS = (0.0, 0.8, 0.4, 0.2, 0.1)
 
 
 def promising(
     model: ir.Model,
+    whole: ir.Model,
     problem: PartitionProblem,
     done: ShardingPlan,
     cost_model: CostModel,
@@ -48,7 +50,8 @@ def promising(
 
     Args:
         model: undivided; it is left as it is.
-        problem: of the model as it is compiled without a search.
+        whole: the model as it is compiled without a search; it is left as it is, too.
+        problem: of that.
         done: what was divided for that.
         cost_model: of the target.
         limits: of the chips that ops are divided for.
@@ -80,38 +83,37 @@ def promising(
         return pieces
 
     slices = {fraction: sliced(fraction) for fraction in FRACTIONS}
-    rows = _rows(model, problem)
+    kernels = KernelCuts(whole, cost_model, FUSION_PLAN.find(whole) or FusionPlan(()))
+    share_s = kernels.work_s / limits.num_chips
+    stored = constant_values(whole.graph)
+
+    def cut(grain: float) -> dict[int, Pieces]:
+        pieces: dict[int, Pieces] = {}
+        for kernel in kernels.cut_above(grain * share_s, share_s) if grain else ():
+            region = kernel.cut.region
+            unit = next((unit_of[node.name] for node in region.ops if node.name in unit_of), None)
+            if unit is not None:
+                weights = any(value in stored for value in region.values)
+                count = len(kernel.cut.bounds)
+                pieces[unit] = estimate.cut(unit, count, kernel.longest_s, sliced=weights)
+        return pieces
+
+    cuts = {grain: cut(grain) for grain in GRAINS}
     today_s = estimate.reachable_s({})
     found: list[tuple[float, Division]] = []
     known: set[tuple[tuple[int, int], ...]] = {()}
-    for fraction, tile_rows in product(FRACTIONS, TILE_ROWS):
-        counts = {unit: max(2, -(-n // tile_rows)) for unit, n in rows.items() if tile_rows}
-        tiles = {unit: estimate.tiled(unit, count) for unit, count in counts.items()}
-        pieces = tiles | slices[fraction]
-        key = tuple(sorted((unit, cut.count) for unit, cut in pieces.items()))
+    for fraction, grain in product(FRACTIONS, GRAINS):
+        pieces = cuts[grain] | slices[fraction]
+        key = tuple(sorted((unit, one.count) for unit, one in pieces.items()))
         if key in known:
             continue
         known.add(key)
         period_s = estimate.reachable_s(pieces)
         if period_s < inf and period_s <= today_s * (1.0 - LEAST_GAIN):
-            found.append((period_s, Division(fraction, tile_rows)))
+            found.append((period_s, Division(fraction, grain=grain)))
     # Of divisions that are about as good, that with fewer pieces goes first.
     ranked = sorted(found, key=lambda one: round(log(one[0]) / ALIKE))
     return [division for _, division in ranked]
-
-
-def _rows(model: ir.Model, problem: PartitionProblem) -> dict[int, int]:
-    """Rows of units of which all ops may be divided along rows."""
-    nodes = {node.name: node for node in model.graph}
-    found: dict[int, int] = {}
-    for unit, names in enumerate(problem.members):
-        ops = [nodes[name] for name in names if name in nodes]
-        if len(ops) < len(names) or any(node.op_type not in TILED_OPS for node in ops):
-            continue
-        shape = static_shape(ops[-1].outputs[0]) or ()
-        if rows := next((extent for extent in shape[:-1] if extent > 1), 0):
-            found[unit] = rows
-    return found
 
 
 def _nothing() -> ir.Node:
