@@ -326,7 +326,8 @@ def _scale(array: Any) -> float:
         return max(map(_scale, array), default=0.0)
     if not isinstance(array, np.ndarray) or array.size == 0:
         return 0.0
-    if array.dtype.kind not in "f" and not runtime_values.is_exotic(array.dtype):
+    is_step = array.dtype.kind in "iu" and array.dtype.itemsize == 1  # of a quantised number
+    if array.dtype.kind not in "f" and not is_step and not runtime_values.is_exotic(array.dtype):
         return 0.0
     numbers = array.astype(np.float64)
     finite = numbers[np.isfinite(numbers)]

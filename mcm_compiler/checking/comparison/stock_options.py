@@ -219,6 +219,11 @@ UNIT_ROUNDOFF = 2.0**-24
 LAMBDA = 4.0
 """See the module."""
 
+QUANTIZATION_STEP = 1.0 / 127.0
+"""Of 8 bits with a sign, relative to the largest number."""
+
+_QUANTIZERS = frozenset({"DynamicQuantizeLinear", "QuantizeLinear"})
+
 _VIEWS = frozenset(
     {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice", "Split"}
     | {"Concat", "Gather", "Expand", "Tile", "Pad", "Cast", "Shape", "Dropout", "Relu", "Max"}
@@ -235,15 +240,24 @@ _RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 def sum_tolerance(model: ir.Model) -> float:
     """Relative tolerance for the outputs of a model whose sums may be added in any order.
 
-    Of the path through the model on which roundings add up to most; linear in its ops.
+    Of the path through the model on which roundings add up to most; linear in its ops. What is
+    quantised on the way may be a step off for each rounding that crosses the edge of one; these
+    errors are independent of each other, and steps are a share of the range.
     """
     off: dict[ir.Value, float] = {}
+    steps: dict[ir.Value, int] = {}
     for node in model.graph:
-        before = max((off.get(v, 0.0) for v in node.inputs if v is not None), default=0.0)
+        read = [value for value in node.inputs if value is not None]
+        before = max((off.get(value, 0.0) for value in read), default=0.0)
+        taken = max((steps.get(value, 0) for value in read), default=0)
         own = 0.0 if node.op_type in _VIEWS else LAMBDA * math.sqrt(sum_length(node))
+        crossed = node.op_type in _QUANTIZERS and before > 0.0
         for value in node.outputs:
             off[value] = before + own * UNIT_ROUNDOFF
-    return 2.0 * max((off.get(value, 0.0) for value in model.graph.outputs), default=0.0)
+            steps[value] = taken + crossed
+    most = max((steps.get(value, 0) for value in model.graph.outputs), default=0)
+    rounded = max((off.get(value, 0.0) for value in model.graph.outputs), default=0.0)
+    return 2.0 * rounded + LAMBDA * math.sqrt(most) * QUANTIZATION_STEP
 
 
 def sum_length(node: ir.Node) -> int:

@@ -136,6 +136,7 @@ class ShardOversized(Pass):
             found += [cut for cut in by_rows if not known & cut.cut.region.ops.keys()]
         if not found:
             return set()
+        costed = NODE_COST.present(model)
         done = kernel_cuts.cut_kernels(model, cost_model, plan, found)
         FUSION_PLAN.set(model, done.plan)
         context.report(kernel_cuts.cut_note(found))
@@ -145,10 +146,9 @@ class ShardOversized(Pass):
                 parts |= pieces
                 nodes.discard(join)
                 context.report(output_pieces.pieces_note(list(pieces.values()), limits))
-        if NODE_COST.present(model):
-            for node in done.nodes:
-                if node in nodes:
-                    NODE_COST.set(node, cost_model.node_cost(node))
+        for node in done.nodes if costed else ():
+            if node in nodes:
+                NODE_COST.set(node, cost_model.node_cost(node))
         return nodes
 
     def _divide_rows(

@@ -66,6 +66,15 @@ def test_branches_count_once():
     assert found == pytest.approx(2 * LAMBDA * UNIT_ROUNDOFF * (16 + 2))
 
 
+def test_a_quantised_sum_may_be_a_step_off():
+    text = """m (float[8,256] x, float s, int8 z) => (int8[8,256] y) {
+        p = QuantizeLinear (x, s, z)  a = DequantizeLinear (p, s, z)  b = MatMul (a, u)
+        q = QuantizeLinear (b, s, z)  c = DequantizeLinear (q, s, z)  d = MatMul (c, u)
+        y = QuantizeLinear (d, s, z) }"""
+    found = sum_tolerance(ir.from_proto(model(text, u=(256, 256))))
+    assert found == pytest.approx(LAMBDA * math.sqrt(2) / 127, rel=1e-3)  # the input has no error
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_what_rounding_really_does_lies_within(seed):
     """Float32 sums in two orders, through ten layers, against the tolerance."""
