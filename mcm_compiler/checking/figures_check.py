@@ -291,6 +291,8 @@ def _of_runs(stored: Mapping[str, Any], verification: Verification) -> Iterator[
             yield f"verification.outputs[{index}].bit_equal is true, the runs give false"
     if list(verification.random_outputs) != stored["random_outputs"]:
         yield f"verification.random_outputs is {stored['random_outputs']}"
+    if stored.get("classes", 1) != verification.classes:
+        yield f"verification.classes is {shown(stored.get('classes', 1))}"
     if stored.get("steps", 0) not in (0, verification.steps):
         yield f"verification.steps is {shown(stored['steps'])}, the runs take {verification.steps}"
     if same and not {w.output for w in verification.weak} <= {

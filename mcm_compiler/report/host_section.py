@@ -15,6 +15,7 @@ from mcm_compiler.contracts.program import SimulationResult
 from mcm_compiler.contracts.target import HOST, Target, cost_model_on, machine_of
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.report.records.sections import HostFacts, LackingRow, TripRow
+from mcm_compiler.report.sentences import round_of
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
 HOST_SECTION: Final = "host_fallback"
@@ -152,7 +153,7 @@ def host_sentences(report: Mapping[str, Any]) -> list[str]:
     why = ", ".join(_lacking_phrase(row) for row in found["lacking"])
     trips = count_text(found["trips"], "round trip")
     cost = (
-        f"{trips} per inference: {seconds_text(found['seconds'])}, "
+        f"{trips} per {'round' if round_of(report) > 1 else 'inference'}: {seconds_text(found['seconds'])}, "
         f"{bytes_text(found['up_bytes'])} up and {bytes_text(found['down_bytes'])} down, where "
         f"chips that could run it would take {seconds_text(found['on_chips_s'])}"
     )

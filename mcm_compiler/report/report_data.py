@@ -96,6 +96,8 @@ def verification_data(verification: Verification) -> verdict.VerificationFacts:
         stock_equal=all(o.bit_equal for o in verification.stock) if verification.stock else None,
         structure=structure_data(verification.structure) if verification.structure else None,
     )
+    if verification.classes == 1:
+        del found["classes"]
     if not verification.steps:
         del found["steps"]
     return found

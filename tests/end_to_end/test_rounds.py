@@ -64,6 +64,7 @@ def folder(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert (result.replication.replicas, result.replication.round) == (2, 3)
     assert result.verification is not None
     assert result.verification.holds
+    assert result.verification.classes == 3
     return path
 
 

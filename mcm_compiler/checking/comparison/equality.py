@@ -181,6 +181,7 @@ def verify_folder(
         weak=output_coverage.weak_outputs(_computed(reference, seen), expected),
         redraws=redraws,
         steps=len(steps),
+        classes=read.classes,
     )
     if stock is None:
         return found

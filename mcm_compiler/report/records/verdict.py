@@ -95,6 +95,8 @@ class VerificationFacts(TypedDict):
         structure: what is proven without a run.
         steps: steps of a sequence that were compared, each on the states that the one before left
             on the chips; missing where no state stays there.
+        classes: of inferences in a round, each compared on inputs of its own; missing where it is
+            1.
     """
 
     holds: bool
@@ -111,6 +113,7 @@ class VerificationFacts(TypedDict):
     stock_equal: bool | None
     structure: StructureFacts | None
     steps: NotRequired[Size]
+    classes: NotRequired[Count]
 
 
 Tone = Literal["good", "warn", "bad", "plain"]
