@@ -152,8 +152,9 @@ def host_sentences(report: Mapping[str, Any]) -> list[str]:
         return []
     why = ", ".join(_lacking_phrase(row) for row in found["lacking"])
     trips = count_text(found["trips"], "round trip")
+    unit = "round" if round_of(report) > 1 else "inference"
     cost = (
-        f"{trips} per {'round' if round_of(report) > 1 else 'inference'}: {seconds_text(found['seconds'])}, "
+        f"{trips} per {unit}: {seconds_text(found['seconds'])}, "
         f"{bytes_text(found['up_bytes'])} up and {bytes_text(found['down_bytes'])} down, where "
         f"chips that could run it would take {seconds_text(found['on_chips_s'])}"
     )
