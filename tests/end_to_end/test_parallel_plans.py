@@ -111,6 +111,28 @@ def test_mcm_s021_a_plan_for_another_model(plan):
     assert "MCM-S021" in result.stderr
 
 
+def test_mcm_s066_a_plan_for_another_package(plan):
+    asked = ("opt", MODEL, "--passes", f'apply_plan{{file="{plan[0]}"}}')
+    result = mcmc(*asked, "--target", "mcm16")
+    assert result.exit_code == 0
+    assert "warning[MCM-S066]" in result.stderr
+    assert "made for 'mcm4'" in result.stderr
+    assert "MCM-S066" not in mcmc(*asked, "--target", "mcm4").stderr
+
+
+def test_a_plan_and_tiles_are_proven_together(plan, tmp_path):
+    passes = (
+        f'apply_plan{{file="{plan[0]}"}},simplify,fuse,annotate_cost,parallelize{{tile_rows=16}},'
+        "partition,legalize,split,map_chips,lower,simulate,emit,verify"
+    )
+    folder = tmp_path / "out"
+    result = mcmc("compile", MODEL, "--target", "mcm4", "--passes", passes, "-O0", "-o", folder)
+    assert result.exit_code == 0, result.output
+    assert "MCM-P057" in result.stderr
+    assert "MCM-V063" not in result.stderr
+    assert check_folder(folder).holds
+
+
 def test_mcm_s061_a_dimension_that_has_to_stay_whole(plan, tmp_path):
     path = changed(plan, tmp_path, transformer__h__0__ln_1__weight=0)
     result = mcmc("opt", MODEL, "--passes", f'apply_plan{{file="{path}"}}')

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mcm_compiler.equivalence.parts.located_slices import LocatedSlices
 from mcm_compiler.equivalence.parts.masked_rows import IndexExpression
 from mcm_compiler.equivalence.parts.source_pieces import SourcePieces
-from mcm_compiler.equivalence.parts.value_views import Intervals, Piece, Shape, length, merged
+from mcm_compiler.equivalence.parts.value_views import (
+    Cuts,
+    Intervals,
+    Piece,
+    Shape,
+    length,
+    merged,
+    part_of,
+)
 from mcm_compiler.equivalence.values.value_numbers import OpKey, ValueNumbers
 
 MAX_STEPS = 64
@@ -28,12 +36,14 @@ class FoundRows:
         extent: rows of the whole table.
         units: rows that are found.
         used: numbers of what only serves the look-up.
+        cuts: of the result, where only some indices are looked up.
     """
 
     result: int
     extent: int
     units: Intervals
     used: frozenset[int]
+    cuts: Cuts
 
 
 class MaskedLookUps:
@@ -75,26 +85,27 @@ class MaskedLookUps:
             return None
         if self._source.shape(nothing) != () or not is_nothing(self._numbers, nothing):
             return None
-        for leaf in self._leaves(gather.inputs[1]):
+        for leaf in self._leaves(gather.inputs[1], pieces):
             key = gather._replace(inputs=(gather.inputs[0], leaf))
+            own = self._source.pieces.get(leaf) or pieces.get(leaf)
             for candidate in self._source.candidates(key, pieces):
-                rows = self._of(candidate, gather, leaf, mask)
+                rows = None if own is None else self._of(candidate, gather, leaf, own, mask)
                 if rows is not None:
-                    units, extent, used = rows
-                    result = self._source.results(candidate)[0]
-                    return FoundRows(result, extent, units, used | {found})
+                    return replace(rows, used=rows.used | {found})
         return None
 
     def _of(
-        self, candidate: int, gather: OpKey, leaf: int, mask: int
-    ) -> tuple[Intervals, int, frozenset[int]] | None:
+        self, candidate: int, gather: OpKey, leaf: int, own: Piece, mask: int
+    ) -> FoundRows | None:
         given = self._source.facts(candidate)
-        if given.key.inputs[1:] != (leaf,) or given.key.attributes != gather.attributes:
+        whole = self._source.pieces.get(given.key.inputs[1] or 0)
+        cuts = None if whole is None else part_of(own, whole)
+        if cuts is None or given.key.attributes != gather.attributes:
             return None
         table, rows = given.key.inputs[0], gather.inputs[0]
         located = None if table is None or rows is None else self._located.locate(rows, table)
-        shape, indices = given.shapes
-        if located is None or not shape or indices is None:
+        shape = given.shapes[0]
+        if located is None or not shape:
             return None
         axis = given.key.number("axis", 0) % len(shape)
         if located.keys() != {axis}:
@@ -102,13 +113,17 @@ class MaskedLookUps:
         plain, used = mask, frozenset[int]()
         behind = len(shape) - axis - 1
         if behind:
-            spread = self._spread(mask, (*indices, *[1] * behind))
+            spread = self._spread(mask, (*own.shape, *[1] * behind))
             if spread is None:
                 return None
             plain, used = spread, frozenset({mask})
         expression = IndexExpression(self._numbers, leaf, shape[axis])
         units = _rows_found(expression, plain, gather.inputs[1], located[axis])
-        return None if units is None else (units, shape[axis], used | expression.used)
+        if units is None:
+            return None
+        result = self._source.results(candidate)[0]
+        of_result = {axis + along: at for along, at in cuts.items()}
+        return FoundRows(result, shape[axis], units, used | expression.used, of_result)
 
     def _spread(self, mask: int, shape: Shape) -> int | None:
         """What a mask is reshaped from, with an extent of 1 for each axis within a row."""
@@ -117,8 +132,8 @@ class MaskedLookUps:
             return None
         return made.inputs[0] if self._source.ints(made, 1) == shape else None
 
-    def _leaves(self, number: int | None) -> list[int]:
-        """Values of the model that an expression is made of, nearest first."""
+    def _leaves(self, number: int | None, pieces: dict[int, Piece]) -> list[int]:
+        """Values of the model, or parts of them, that an expression is made of, nearest first."""
         found: dict[int, None] = {}
         waiting, seen = [number], set[int]()
         while waiting and len(seen) < MAX_STEPS:
@@ -126,7 +141,7 @@ class MaskedLookUps:
             if at is None or at in seen or at in self._numbers.constant:
                 continue
             seen.add(at)
-            if at in self._names:
+            if at in self._names or at in pieces:
                 found[at] = None
             made = self._numbers.maker(at)
             if made is not None:

@@ -135,9 +135,10 @@ class PlannedParts:
         if sums:
             return None
         if op.op_type == "Where" and (rows := self._look_ups.rows(op, self._pieces)) is not None:
-            self.explained |= rows.used
-            piece = self._source.pieces[rows.result]
-            return [Contribution(piece, "Add", rows.extent, rows.units, counted=True)]
+            piece = self._source.pieces[rows.result].cut(rows.cuts)
+            if piece is not None:
+                self.explained |= rows.used
+                return [Contribution(piece, "Add", rows.extent, rows.units, counted=True)]
         for candidate in self._source.candidates(op, self._pieces):
             made = self._made(candidate, op) or self._side_by_side(candidate, op)
             if made is not None:

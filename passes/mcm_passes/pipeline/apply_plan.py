@@ -11,6 +11,8 @@ import onnx_ir as ir
 from mcm_compiler.contracts.planning import PlanOptions, PlanRequest, planned_by, planner_of
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan, check_plan, read_plan
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, AppliedPlan
+from mcm_compiler.contracts.target import Target
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import PLANNERS
 from mcm_passes.parallelism.plans.plan_application import make_plannable, planned_classes
@@ -56,6 +58,8 @@ class ApplyPlan(Pass):
         storage_bytes = context.target.cost_model().storage_bytes
         made_by = self.file or f"planner '{self.planner}'"
         plan = read_plan(Path(self.file)) if self.file else self._made(model, context)
+        if plan.target != context.target.name:
+            context.report(_of_another_target(plan, context.target, made_by))
         make_plannable(model)
         check_plan(plan, model, made_by)
         classes, partitioned = planned_classes(model, plan, made_by)
@@ -83,3 +87,12 @@ class ApplyPlan(Pass):
         for found in result.diagnostics:
             context.report(found)
         return result.plan
+
+
+def _of_another_target(plan: ParallelPlan, target: Target, made_by: str) -> Diagnostic:
+    return Diagnostic(
+        "MCM-S066",
+        f"the plan was made for {quote(plan.target)}, and {quote(target.name)} is compiled for: "
+        f"ops are divided into its {plan.degrees.operator} parts, its pipeline is not used",
+        at=made_by,
+    )
