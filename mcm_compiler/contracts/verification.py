@@ -138,7 +138,7 @@ class Verification:
         stock_died: whether that is because onnxruntime ended the process that ran the models.
         steps: steps of a sequence that were compared, each with the states that the one before
             left on the chips; 0 where there are none.
-        classes: of inferences in a round; each has an input of its own for every seed.
+        classes: of inferences in a round, all of which were compared.
     """
 
     seeds: tuple[int, ...]

@@ -95,8 +95,7 @@ class VerificationFacts(TypedDict):
         structure: what is proven without a run.
         steps: steps of a sequence that were compared, each on the states that the one before left
             on the chips; missing where no state stays there.
-        classes: of inferences in a round, each compared on inputs of its own; missing where it is
-            1.
+        classes: of inferences in a round, all of which were compared; missing where it is 1.
     """
 
     holds: bool
