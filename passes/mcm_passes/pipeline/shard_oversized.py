@@ -134,12 +134,13 @@ class ShardOversized(Pass):
             known = {node for cut in found for node in cut.cut.region.ops}
             by_rows = kernels.cut_by_rows(self.tile_rows)
             found += [cut for cut in by_rows if not known & cut.cut.region.ops.keys()]
+        for note in kernel_cuts.cut_notes(found, kernels.whole, self.tile_rows):
+            context.report(note)
         if not found:
             return set()
         costed = NODE_COST.present(model)
         done = kernel_cuts.cut_kernels(model, cost_model, plan, found)
         FUSION_PLAN.set(model, done.plan)
-        context.report(kernel_cuts.cut_note(found))
         nodes = set(done.nodes)
         for join in done.joins:
             if pieces := _in_pieces(model.graph, join, cost_model, limits, self.fraction):

@@ -63,7 +63,11 @@ def can_slice(value: ir.Value) -> bool:
             return False
         if node.op_type == "ConstantOfShape":
             return True
-        if node.op_type != "Transpose" and node.op_type not in _SAME_AXES:
+        scales = _scales(node)
+        if node.op_type == "DequantizeLinear" and scales is not None:
+            if any(scale.const_value is None for scale in scales):
+                return False
+        elif node.op_type != "Transpose" and node.op_type not in _SAME_AXES:
             return False
         value = source
     return value.const_value is not None and value.const_value.dtype is not ir.DataType.STRING
@@ -111,10 +115,15 @@ class WeightSlicer:
             part = self.part(source, replace(cut, axis=axis), before)
         else:
             part = self.part(source, cut, before)
+        rest = list(node.inputs[1:])
+        if node.op_type == "DequantizeLinear" and cut.axis == _quantised_axis(node):
+            for at, scale in enumerate(rest):
+                if scale is not None and fixed_shape(scale) not in ((), (1,)):
+                    rest[at] = self.part(scale, replace(cut, axis=0), before)
         result = node.outputs[0]
         made = cut.of_value(result, self._part_name(result, cut))
         name = self._part_name(node, cut)
-        copy = op_like(node, [part, *node.inputs[1:]], [made], name)
+        copy = op_like(node, [part, *rest], [made], name)
         self._graph.insert_before(before, copy)
         return copy.outputs[0]
 
@@ -160,6 +169,17 @@ def slice_tensor(tensor: ir.TensorProtocol, cut: Slice, name: str) -> ir.TensorP
         return ir.Tensor(part, dtype=tensor.dtype, name=name)
 
     return ir.LazyTensor(read, tensor.dtype, shape, cache=False, name=name)
+
+
+def _scales(node: ir.Node) -> list[ir.Value] | None:
+    """Scales and zeros of a tensor or of one of its axes; None where it is in blocks."""
+    scales = [scale for scale in node.inputs[1:] if scale is not None]
+    flat = all(scale.shape is not None and len(scale.shape) < 2 for scale in scales)
+    return scales if flat and not node.attributes.get_int("block_size", 0) else None
+
+
+def _quantised_axis(node: ir.Node) -> int:
+    return node.attributes.get_int("axis", 1) % len(fixed_shape(node.outputs[0]))
 
 
 def _permutation(node: ir.Node) -> tuple[int, ...]:

@@ -18,11 +18,13 @@ import onnx_ir as ir
 from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
-from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.contracts.sharding.rules import FactorKind
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import constant_values, leaves, subgraphs
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.mapping.problem.measured_names import planned_kernels
+from mcm_passes.parallelism.oversized.graph_edits import fixed_shape
 from mcm_passes.parallelism.oversized.output_pieces import static_shape
 from mcm_passes.parallelism.oversized.weight_slices import Slice, slice_tensor
 from mcm_passes.parallelism.row_tiles.row_regions import CUT_OPS, RowRegion, RowRegions
@@ -70,11 +72,13 @@ class KernelCut:
         cut: its ops and bounds.
         longest_s: seconds of the longest tile.
         total_s: of all tiles.
+        whole_s: of the kernel.
     """
 
     cut: CutRegion
     longest_s: float
     total_s: float
+    whole_s: float
 
 
 class KernelCuts:
@@ -84,23 +88,19 @@ class KernelCuts:
         model: with shapes.
         cost_model: prices kernels.
         plan: the fusion plan.
-        taken: ops that stay as they are.
+
+    Attributes:
+        kernels: ops that run as one.
+        whole: kernels that should have been cut and cannot, with their seconds.
     """
 
-    def __init__(
-        self,
-        model: ir.Model,
-        cost_model: CostModel,
-        plan: FusionPlan,
-        taken: set[ir.Node] | None = None,
-    ) -> None:
+    def __init__(self, model: ir.Model, cost_model: CostModel, plan: FusionPlan) -> None:
         self._cost_model = cost_model
         self._graph = model.graph
         self._rules = GraphRules(model, installed_rules())
         constants = constant_values(model.graph)
-        self._regions = RowRegions(
-            self._rules, constants, taken or set(), lambda _: 1, 0.0, CUT_OPS
-        )
+        self._regions = RowRegions(self._rules, constants, set(), lambda _: 1, 0.0, CUT_OPS)
+        self.whole: list[tuple[tuple[ir.Node, ...], float]] = []
         self.kernels = [tuple(kernel) for kernel in planned_kernels(model.graph, plan)]
         self._known: dict[tuple[object, ...], tuple[int, Bounds, float, float] | None] = {}
 
@@ -123,19 +123,24 @@ class KernelCuts:
         """
         found: list[KernelCut] = []
         for kernel, seconds in zip(self.kernels, self.seconds, strict=True):
-            if seconds > most_s and (cut := self._best(kernel, seconds, most_s, share_s)):
+            if seconds <= most_s:
+                continue
+            if cut := self._best(kernel, seconds, most_s, share_s):
                 found.append(cut)
+            else:
+                self.whole.append((kernel, seconds))
         return found
 
     def cut_by_rows(self, rows: int) -> list[KernelCut]:
         """All kernels over whose rows windows slide, in tiles of at most `rows` rows."""
         found: list[KernelCut] = []
-        for kernel in self.kernels:
+        for kernel, seconds in zip(self.kernels, self.seconds, strict=True):
             for region in self.regions(kernel):
-                height = _height(region)
-                if height > rows:
+                if (height := _height(region)) > rows:
                     bounds = even_bounds(height, -(-height // rows), 1)
-                    found.append(KernelCut(CutRegion(region, bounds), 0.0, 0.0))
+                    tiles = self._prices(kernel, region, bounds)
+                    cut = CutRegion(region, bounds)
+                    found.append(KernelCut(cut, max(tiles), math.fsum(tiles), seconds))
                     break
         return found
 
@@ -164,7 +169,7 @@ class KernelCuts:
         if found is None or found[0] >= len(regions):
             return None
         index, bounds, longest, total = found
-        return KernelCut(CutRegion(regions[index], bounds), longest, total)
+        return KernelCut(CutRegion(regions[index], bounds), longest, total, seconds)
 
     def _search(
         self,
@@ -178,22 +183,44 @@ class KernelCuts:
         counts = [fewest + more for more in range(1 + fewest // 4 + 1)]
         while counts[-1] > 2:
             counts.append(max(2, min(counts) - max(1, fewest // 4)))
-        best: tuple[tuple[bool, float, float], tuple[int, Bounds, float, float]] | None = None
+        best: tuple[tuple[float, ...], tuple[int, Bounds, float, float]] | None = None
         for index, region in enumerate(regions):
+            shared = self._read_whole(region)
             for bounds in _candidates(region.rows, counts):
-                prices: dict[int, float] = {}
-                for start, stop in bounds:
-                    # Tiles at the border read less, which is not worth another price.
-                    if stop - start not in prices:
-                        prices[stop - start] = self._price(kernel, region, start, stop)
-                tiles = [prices[stop - start] for start, stop in bounds]
+                tiles = self._prices(kernel, region, bounds)
                 longest, total = max(tiles), math.fsum(tiles)
                 if total > most_total_s:
                     continue
-                score = (total > MOST_EXTRA * seconds, max(longest, most_s), total)
+                relative = round(total / seconds, 2)
+                # Of equally long ones, those whose tiles read least in common.
+                score = (
+                    relative > MOST_EXTRA,
+                    max(longest, most_s),
+                    relative,
+                    len(bounds) * shared,
+                )
                 if longest < seconds and (best is None or score < best[0]):
                     best = score, (index, bounds, longest, total)
         return None if best is None else best[1]
+
+    def _read_whole(self, region: RowRegion) -> int:
+        """Bytes of what every tile reads all of."""
+        return sum(
+            self._cost_model.storage_bytes(value)
+            for node, op in region.ops.items()
+            for at, value in enumerate(node.inputs)
+            if value is not None
+            and value not in region.values
+            and (at or op.rule.factors[op.factor].kind is not FactorKind.HALO)
+        )
+
+    def _prices(self, kernel: Sequence[ir.Node], region: RowRegion, bounds: Bounds) -> list[float]:
+        prices: dict[int, float] = {}
+        for start, stop in bounds:
+            # Tiles at the border read less, which is not worth another price.
+            if stop - start not in prices:
+                prices[stop - start] = self._price(kernel, region, start, stop)
+        return [prices[stop - start] for start, stop in bounds]
 
     def _price(self, kernel: Sequence[ir.Node], region: RowRegion, start: int, stop: int) -> float:
         """Seconds of one tile, built in a graph of its own."""
@@ -201,8 +228,10 @@ class KernelCuts:
         make, known = NewOps(scratch, UnusedNames(scratch)), dict[ir.Value, ir.Value]()
 
         def part_of(value: ir.Value, wanted: Slice | None) -> ir.Value:
-            part = (wanted or Slice(0, 0, 1)).of_value(value, value.name or "") if wanted else None
-            part = part or ir.val(value.name, type=value.type, shape=value.shape)
+            dims = fixed_shape(value)
+            part = ir.val(
+                value.name, type=value.type, shape=wanted.of_shape(dims) if wanted else dims
+            )
             stored = value.const_value
             if stored is not None:
                 part.const_value = slice_tensor(stored, wanted, "part") if wanted else stored
@@ -277,16 +306,34 @@ def cut_kernels(
     return CutKernels(plan, made.joins, made.nodes)
 
 
-def cut_note(found: Sequence[KernelCut]) -> Diagnostic:
-    """MCM-P068: kernels were cut."""
+def cut_notes(
+    found: Sequence[KernelCut], whole: Sequence[tuple[Sequence[ir.Node], float]], rows: int
+) -> Iterator[Diagnostic]:
+    """MCM-P068: kernels were cut; MCM-P069: others cannot be; MCM-P070: `rows` are too few."""
     tiles = sum(len(kernel.cut.bounds) for kernel in found)
-    longest_s = max(kernel.longest_s for kernel in found)
-    priced = f", of which the longest takes {seconds_text(longest_s)}" if longest_s else ""
-    return Diagnostic(
-        "MCM-P068",
-        f"{count_text(len(found), 'kernel')} cut into {tiles} tiles{priced}",
-        at="the model",
-    )
+    if found:
+        yield Diagnostic(
+            "MCM-P068",
+            f"{count_text(len(found), 'kernel')} cut into {tiles} tiles, of which the longest "
+            f"takes {seconds_text(max(kernel.longest_s for kernel in found))}",
+            at="the model",
+        )
+    if whole:
+        nodes, seconds = max(whole, key=lambda kernel: kernel[1])
+        yield Diagnostic(
+            "MCM-P069",
+            f"{count_text(len(whole), 'kernel')} of more than the grain not cut, of which the "
+            f"longest takes {seconds_text(seconds)}",
+            at=f"node {quote(nodes[-1].name or '')} ({quote(nodes[-1].op_type)})",
+        )
+    before, after = (math.fsum(getattr(k, at) for k in found) for at in ("whole_s", "total_s"))
+    if rows and after > MOST_EXTRA * before:
+        yield Diagnostic(
+            "MCM-P070",
+            f"tiles of at most {rows} rows take {seconds_text(after)}, the kernels that they are "
+            f"of {seconds_text(before)}",
+            at="option tile_rows",
+        )
 
 
 def plan_with_slices(

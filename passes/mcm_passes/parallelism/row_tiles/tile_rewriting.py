@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 
 import numpy as np
 import onnx_ir as ir
@@ -67,7 +66,6 @@ class _Pieces:
     axis: int
     bounds: Bounds
     values: tuple[ir.Value, ...]
-    operands: bool = False
 
 
 def tile_regions(
@@ -117,7 +115,7 @@ class _Tiling:
         self._rank: dict[ir.Node, tuple[int, int]] = {}
         self._at = {node: index for index, node in enumerate(graph)}
         self._place = (0, 0)
-        self._scope = (0, 0)
+        self._scope: tuple[int, int] = (0, 0)
 
     def run(self) -> TiledRegions:
         """See `tile_regions`."""
@@ -125,10 +123,7 @@ class _Tiling:
         first = {id(cut): min(at[node] for node in cut.region.ops) for cut in self._cuts.values()}
         nodes = [node for node in self._graph if node in self._cuts]
         tiles: dict[str, tuple[ir.Node, ...]] = {}
-        for node in [*self._graph]:
-            if node not in self._cuts:
-                self._see_through(node)
-                continue
+        for node in nodes:
             cut = self._cuts[node]
             self._make.before = node
             self._make.stem = node.name or node.op_type
@@ -141,19 +136,6 @@ class _Tiling:
         drop_unused(self._graph, operands)
         self._sort()
         return TiledRegions(tiles, tuple(joins), self._fused, tuple(self._make.nodes))
-
-    def _see_through(self, node: ir.Node) -> None:
-        """Lets tiles read the operands of a `Concat` instead of its result."""
-        value = node.outputs[0] if node.outputs else None
-        if value is None or node.op_type != "Concat" or node.domain or self._fuses is None:
-            return
-        if value in self._constants or not any(use.node in self._cuts for use in value.uses()):
-            return
-        parts = [operand for operand in node.inputs if operand is not None]
-        rank = len(fixed_shape(value))
-        axis = node.attributes.get_int("axis", 0) % rank
-        ends = [*accumulate((fixed_shape(part)[axis] for part in parts), initial=0)]
-        self._parts[value] = _Pieces(axis, tuple(pairwise(ends)), tuple(parts), operands=True)
 
     def _tiles(
         self, node: ir.Node, cut: CutRegion, op: TiledOp, anchor: int
@@ -226,9 +208,7 @@ class _Tiling:
         if wanted == _all_of(value, wanted):
             wanted = None
         pieces = self._parts.get(value)
-        # Some operands of a `Concat` put together are no value of the model.
-        some = pieces is not None and pieces.operands and wanted and wanted.axis == pieces.axis
-        if pieces is None or some:
+        if pieces is None:
             return value if wanted is None else self._cut_out(value, wanted, reader)
         key = (*self._scope, value, wanted)
         if key not in self._read:

@@ -47,6 +47,11 @@ class ByteModel:
     def node_cost(self, node: ir.Node) -> NodeCost:
         return NodeCost(0.0, 0, 0, 0, 1.0, "memory")
 
+    def group_cost(self, nodes: list[ir.Node]) -> NodeCost:
+        """As much for tiles together as for the whole."""
+        made = sum(self.storage_bytes(value) for node in nodes for value in node.outputs)
+        return NodeCost(0.0, 0, 0, 0, made * 1e-9, "memory")
+
 
 def context(sram_bytes: int, num_chips: int = 8) -> tuple[PassContext, list[Diagnostic]]:
     limits = PackageLimits(num_chips, (sram_bytes,) * num_chips, 1e9, 1e-6, "any", 1e9)

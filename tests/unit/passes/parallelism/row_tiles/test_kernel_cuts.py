@@ -1,0 +1,137 @@
+"""Kernels that take long are cut along the loop that costs least."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.execution.runner import run_model
+from mcm_compiler.graph.invariants import check_invariants
+from mcm_compiler.ir.reading.importer import import_model
+from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
+from mcm_passes.parallelism.row_tiles import kernel_cuts
+from mcm_passes.parallelism.row_tiles.kernel_cuts import even_bounds
+from mcm_passes.parallelism.rules.graph_rules import RuleTable
+from mcm_passes.pipeline.fuse import plan_fusion
+from mcm_passes.pipeline.shard_oversized import ShardOversized
+from tools.update_goldens import parse_filled
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
+SCALES = "float s = {0.05}, uint8 z = {128}, float t = {0.2}"
+
+QDQ = f"""m (float[1,8,24,24] x) => (float[1,32,12,12] y)
+    <int8[32,8,3,3] w, float[32] ws, int8[32] wz, {SCALES}> {{
+    q = QuantizeLinear (x, s, z) d = DequantizeLinear (q, s, z)
+    v = DequantizeLinear <axis = 0> (w, ws, wz) c = Conv <pads = [1,1,1,1]> (d, v) r = Relu (c)
+    q2 = QuantizeLinear (r, t, z) d2 = DequantizeLinear (q2, t, z)
+    y = MaxPool <kernel_shape = [3,3], strides = [2,2], pads = [1,1,1,1]> (d2) }}"""
+QLINEAR = f"""m (uint8[1,8,24,24] x) => (uint8[1,32,24,24] y)
+    <int8[32,8,3,3] w, float[32] ws, int8[32] wz, int32[32] b, {SCALES}> {{
+    c = QLinearConv <pads = [1,1,1,1]> (x, s, z, w, ws, wz, t, z, b)
+    y = MaxPool <kernel_shape = [3,3], pads = [1,1,1,1]> (c) }}"""
+INTEGER = f"""m (uint8[1,8,24,24] x) => (float[1,32,24,24] y) <int8[32,8,3,3] w, {SCALES}> {{
+    c = ConvInteger <pads = [1,1,1,1]> (x, w, z) f = Cast <to = 1> (c) y = Relu (f) }}"""
+PRODUCT = f"""m (uint8[64,256] x) => (float[64,512] y) <int8[256,512] w, {SCALES}> {{
+    c = MatMulInteger (x, w, z) f = Cast <to = 1> (c) y = Relu (f) }}"""
+DEEP = """m (float[1,512,7,7] x) => (float[1,512,7,7] y)
+    <float[512,512,3,3] w, float[512,512,3,3] v> {
+    c = Conv <pads = [1,1,1,1]> (x, w) r = Relu (c) y = Conv <pads = [1,1,1,1]> (r, v) }"""
+WIDE = """m (float[1,3,128,128] x) => (float[1,64,128,128] y)
+    <float[64,3,3,3] w, float[64,64,3,3] v> {
+    c = Conv <pads = [1,1,1,1]> (x, w) r = Relu (c) y = Conv <pads = [1,1,1,1]> (r, v) }"""
+
+
+def model_of(text):
+    model = ir.from_proto(parse_filled(HEAD + text))
+    rng = np.random.default_rng(0)
+    for name, kind in (("w", np.int8), ("wz", np.int8), ("b", np.int32)):
+        value = model.graph.initializers.get(name)
+        if value is not None and "int8" in text:
+            array = rng.integers(-99, 99, value.shape.numpy()) * (name != "wz")
+            value.const_value = ir.Tensor(array.astype(kind), name=name)
+            value.dtype = ir.DataType.from_numpy(np.dtype(kind))
+    if (scales := model.graph.initializers.get("ws")) is not None:
+        array = rng.uniform(0.001, 0.01, 32).astype(np.float32)
+        scales.const_value = ir.Tensor(array, name="ws")
+    return import_model(model, "test")[0]
+
+
+def cut(text, **options):
+    model, reports = model_of(text), []
+    FUSION_PLAN.set(model, plan_fusion(model.graph))
+    ShardOversized(**options).run(
+        model, PassContext(load_target("mcm4"), None, None, reports.append)
+    )
+    assert check_invariants(model) == []
+    return model, reports
+
+
+def outputs(model):
+    rng = np.random.default_rng(4)
+    feeds = {
+        value.name: rng.standard_normal(value.shape.numpy()).astype(np.float32)
+        if value.dtype is ir.DataType.FLOAT
+        else rng.integers(0, 255, value.shape.numpy()).astype(np.uint8)
+        for value in model.graph.inputs
+    }
+    return list(run_model(ir.to_proto(model), feeds).values())
+
+
+def tiles(model, op_type):
+    return [node for node in model.graph if node.op_type == op_type and "/tile_" in node.name]
+
+
+@pytest.mark.parametrize("options", [{"tile_rows": 9}, {"grain": 0.9}])
+@pytest.mark.parametrize("text", [QDQ, QLINEAR, INTEGER, PRODUCT])
+def test_quantised_ops_give_the_bits_of_the_whole(text, options):
+    model, reports = cut(text, **options)
+    assert {"MCM-P068", "MCM-P057"} & {report.code for report in reports}
+    for expected, actual in zip(outputs(model_of(text)), outputs(model), strict=True):
+        np.testing.assert_array_equal(expected, actual)
+
+
+def test_deep_images_are_cut_by_channels_and_wide_ones_by_rows():
+    deep, wide = cut(DEEP, grain=0.5)[0], cut(WIDE, grain=0.5)[0]
+    assert {tuple(node.outputs[0].shape) for node in tiles(deep, "Conv")} == {(1, 128, 7, 7)}
+    assert {tuple(node.outputs[0].shape) for node in tiles(wide, "Conv")} == {(1, 64, 16, 128)}
+    for model in (deep, wide):
+        groups = FUSION_PLAN.get(model).group_of
+        # The ops of a kernel stay together, and with them the ranges that they read and give.
+        for node in tiles(model, "Relu"):
+            assert groups[node.name] is groups[node.inputs[0].producer().name]
+        for node in model.graph:
+            assert (
+                node.op_type not in ("Slice", "Concat")
+                or node.name in groups
+                or (node.outputs[0].is_graph_output())
+            )
+
+
+def test_a_rule_that_forbids_a_cut_is_kept_and_the_kernel_is_named(monkeypatch):
+    monkeypatch.setattr(kernel_cuts, "installed_rules", lambda: RuleTable({}))
+    model, reports = cut(DEEP, grain=0.5)
+    assert not tiles(model, "Conv")
+    assert [report.code for report in reports] == ["MCM-P069"]
+    assert "2 kernels of more than the grain not cut" in reports[0].message
+
+
+def test_tiles_smaller_than_an_array_row_are_made_with_a_warning():
+    model, reports = cut(DEEP, tile_rows=1)
+    assert len(tiles(model, "Conv")) == 14
+    assert [report.code for report in reports] == ["MCM-P068", "MCM-P070"]
+
+
+@pytest.mark.parametrize("bad", ["grain=-0.5", "grain=nan", "tile_rows=-1"])
+def test_options_that_make_no_sense_are_refused(bad):
+    with pytest.raises(CompileError, match="MCM-U002"):
+        parse_pipeline(f"parallelize{{{bad}}}")
+
+
+def test_bounds_are_nearly_equal_multiples():
+    assert even_bounds(28, 3, 8) == ((0, 8), (8, 16), (16, 28))
+    assert even_bounds(7, 3, 1) == ((0, 2), (2, 4), (4, 7))
+    assert even_bounds(5, 8, 2) == ((0, 2), (2, 4), (4, 5))
