@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mcm_compiler.certificate.stored_problem import SCHEMA_VERSION
+from mcm_compiler.contracts.divisions import DivisionBound
 from mcm_compiler.contracts.objectives import ObjectiveFigures
 from mcm_compiler.contracts.partition import (
     Ints,
@@ -82,6 +83,7 @@ class Certificate:
         learned: what learned search added to classical search.
         figures: what the placement comes to under an objective that is not the plain period, and
             what is claimed of that; else None.
+        divisions: what is claimed of every division of the kernels; None where nothing is.
         schema_version: of the file that it was read from.
     """
 
@@ -98,6 +100,7 @@ class Certificate:
     considered: tuple[PipelineCount, ...] = ()
     learned: LearnedGain | None = None
     figures: ObjectiveFigures | None = None
+    divisions: DivisionBound | None = None
     schema_version: int = SCHEMA_VERSION
 
     def claim(self, about: Subject) -> Claim | None:
@@ -113,6 +116,7 @@ def certificate_of(
     *,
     devices: int,
     pins: tuple[tuple[str, int], ...],
+    divisions: DivisionBound | None = None,
 ) -> Certificate:
     """What a compile that placed its ops can certify.
 
@@ -123,6 +127,7 @@ def certificate_of(
         replication: pipelines side by side.
         devices: chips that the user gave for all pipelines.
         pins: the user's, as in `CompileOptions`.
+        divisions: the bound over all divisions, where there is one.
     """
     return Certificate(
         problem=problem,
@@ -147,6 +152,7 @@ def certificate_of(
         considered=replication.considered,
         learned=partition.learned,
         figures=partition.figures,
+        divisions=divisions,
     )
 
 

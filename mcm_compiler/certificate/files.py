@@ -16,7 +16,7 @@ import numpy as np
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import read_json
-from mcm_compiler.certificate import other_placements
+from mcm_compiler.certificate import other_placements, stored_divisions
 from mcm_compiler.certificate.claims import Certificate, Claim, ClaimScope
 from mcm_compiler.certificate.stored_problem import (
     SCHEMA_VERSION,
@@ -197,6 +197,7 @@ class CertificateHead:
         learned: what learned search added, or null.
         objective: what was asked for, and what is claimed of it; missing where that is the plain
             period.
+        divisions: bound over all divisions of the kernels; missing where there is none.
     """
 
     schema_version: Literal[1, 2]
@@ -211,6 +212,7 @@ class CertificateHead:
     considered: tuple[other_placements.ConsideredRow, ...]
     learned: other_placements.LearnedRow | None
     objective: ObjectiveRow | None = None
+    divisions: stored_divisions.DivisionRow | None = None
 
 
 def write_certificate(folder: Path, certificate: Certificate) -> None:
@@ -237,10 +239,12 @@ def write_certificate(folder: Path, certificate: Certificate) -> None:
         considered=other_placements.considered_to_arrays(certificate.considered, arrays),
         learned=other_placements.learned_to_arrays(certificate.learned, arrays),
         objective=objective_row(certificate.figures),
+        divisions=stored_divisions.divisions_to_arrays(certificate.divisions, arrays),
     )
     data = asdict(head)
-    if head.objective is None:
-        del data["objective"]
+    for name in ("objective", "divisions"):
+        if data[name] is None:
+            del data[name]
     if head.scope.round == 1:
         del data["scope"]["round"]
     json_text.write(folder / layout.CERTIFICATE, data)
@@ -323,6 +327,7 @@ def _certificate(head: CertificateHead, arrays: dict[str, Array]) -> Certificate
         ),
         learned=other_placements.learned_from_arrays(head.learned, arrays, problem.num_units),
         figures=objective_figures(head.objective),
+        divisions=stored_divisions.divisions_from_arrays(head.divisions, arrays),
         schema_version=head.schema_version,
     )
 

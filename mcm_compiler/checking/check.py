@@ -23,6 +23,7 @@ from mcm_compiler.certificate.bound_check import check_bound, not_re_proved
 from mcm_compiler.checking import certificate_check, structure_step
 from mcm_compiler.checking.comparison import equality, stock_options, user_data
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
+from mcm_compiler.checking.divisions_check import check_divisions
 from mcm_compiler.checking.entry.constraint_check import check_constraints
 from mcm_compiler.checking.entry.gate import OpenedFolder, check_files
 from mcm_compiler.checking.entry.placement_marks import check_host_marks, check_placement_marks
@@ -330,6 +331,8 @@ class _Run(CheckRun):
 
             of_objective, unshown = check_objective(found, found.figures, self.opened.target.limits)
             detail, missing = f"{detail}; {of_objective}", missing or unshown
+        of_divisions, unshown = check_divisions(self.opened, found)
+        detail, missing = "; ".join(filter(None, (detail, of_divisions))), missing or unshown
         if missing is not None:
             self.skips["bound"] = missing
         return detail

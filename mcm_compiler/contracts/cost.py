@@ -92,6 +92,36 @@ class CostModel(OpCosts, Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class LeastWork:
+    """What all parts of a kernel take together at least, however it is divided.
+
+    Attributes:
+        seconds: on chips of speed 1.
+        launch_s: the part of it that is the launch.
+        weight_share: share of the weights of the kernel's product that a chip has to hold to do
+            all work; for a share of the work it has to hold that share of them. 0 where work and
+            weights have no such relation.
+    """
+
+    seconds: float
+    launch_s: float
+    weight_share: float
+
+
+@runtime_checkable
+class PricesParts(Protocol):
+    """A cost model whose structure says how much work any division of a kernel leaves."""
+
+    def least_work(self, nodes: Sequence[ir.Node]) -> LeastWork | None:
+        """Work that no division of `nodes`, run as one kernel, undercuts; None if unknown.
+
+        A division has every element of the results computed by some part, along ranges of rows,
+        channels or columns, and no part joins ops of several kernels.
+        """
+        ...
+
+
 @runtime_checkable
 class KnowsViews(Protocol):
     """A cost model that knows which ops take no memory of their own.

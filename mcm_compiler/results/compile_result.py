@@ -14,6 +14,7 @@ import onnx_ir as ir
 from mcm_compiler.artifact.emit import folder_manifest
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.certificate.claims import Certificate, certificate_of
+from mcm_compiler.contracts.divisions import DIVISION_BOUND
 from mcm_compiler.contracts.partition import LEGALIZATION, Legalization, Partition, PartitionProblem
 from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
 from mcm_compiler.contracts.replication import Replication
@@ -105,6 +106,7 @@ class CompileResult:
             replication,
             devices=devices,
             pins=self.options.pins,
+            divisions=DIVISION_BOUND.find(self.model),
         )
 
     @property

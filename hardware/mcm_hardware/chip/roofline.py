@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.cost import Engine, NodeCost
+from mcm_compiler.contracts.cost import Engine, LeastWork, NodeCost
 from mcm_hardware.chip.chip_spec import ChipSpec, DeviceNumbers, MacArray, VectorUnit
 from mcm_hardware.chip.kernel_work import KernelWork, is_view, kernel_work
+from mcm_hardware.chip.least_work import least_work
 from mcm_hardware.chip.op_likeness import Likeness, likeness
 from mcm_hardware.chip.tile_cycles import runs_on_vector_unit, streaming_cycles
 from mcm_hardware.op_costs.work import CONTROL_FLOW, bodies_of
@@ -107,6 +108,17 @@ class Roofline:
             if like is not None and len(self._known) < MAX_KNOWN:
                 self._known[like] = found
         return found
+
+    def least_work(self, nodes: Sequence[ir.Node]) -> LeastWork | None:
+        """See `PricesParts`; control flow is not divided."""
+        from mcm_hardware.chip.cycle_model import cycle_times
+
+        if any((node.domain, node.op_type) in CONTROL_FLOW for node in nodes):
+            return LeastWork(self.group_cost(nodes).seconds, 0.0, 0.0)
+        if self.timing not in (engine_times, cycle_times):
+            return None
+        found, speed = least_work(self.chip, kernel_work(nodes, self.chip.storage)), self.chip.speed
+        return LeastWork(found.seconds / speed, found.launch_s / speed, found.weight_share)
 
     def _reference_cost(self, nodes: Sequence[ir.Node]) -> NodeCost:
         """Cost on a chip of speed 1; the speed is divided by once, so that it scales exactly."""

@@ -1,0 +1,67 @@
+"""The least time of a kernel's work, in whatever parts chips do it.
+
+Parts are boxes of the loops of an op: ranges of its rows (or, along one other axis, of its batch),
+columns, sums and products. Together they compute every element of the result, each operand is read
+by some part, and no part joins ops of several kernels. Under a model of engines that overlap, all
+parts together take at least as long as each engine is busy with them.
+"""
+
+from __future__ import annotations
+
+from mcm_compiler.contracts.cost import LeastWork
+from mcm_hardware.chip.chip_spec import ChipSpec
+from mcm_hardware.chip.kernel_work import KernelWork
+from mcm_hardware.op_costs.work import Gemm
+
+
+def least_work(chip: ChipSpec, work: KernelWork) -> LeastWork:
+    """On a chip of speed 1, with one launch.
+
+    A product of a part runs on the array or on the lanes as a whole. Of several products in a
+    kernel, one may run on the array while another runs on the lanes, which halves their sum at
+    best.
+    """
+    if not work.runs:
+        return LeastWork(0.0, 0.0, 0.0)
+    products = [_product(chip, part.gemm) for part in work.gemms]
+    together_s = sum(seconds for seconds, _ in products)
+    lanes_s = work.lane_ops / (chip.vector.lanes * chip.vector.clock_hz)
+    memory_s = (work.read_bytes + work.write_bytes) / chip.sram_bytes_per_s
+    product_s = max([together_s / 2.0, *(seconds for seconds, _ in products)])
+    seconds = max(product_s, lanes_s, memory_s)
+    alone = len(products) == 1 and seconds == product_s
+    share = products[0][1] if alone else 0.0
+    return LeastWork(chip.launch_s + seconds, chip.launch_s, share)
+
+
+def _product(chip: ChipSpec, gemm: Gemm) -> tuple[float, float]:
+    """Seconds of all parts on the faster engine, and the share of the weights that it counts.
+
+    The best of several measures. A measure gives each element of the result (or of the weights,
+    where these stay in the array) a weight per axis, so that no range of R rows or C columns has
+    more than 1. A part on the array takes at least as many passes as its elements weigh, on the
+    lanes the time of its elements. Elements without weight take no time.
+    """
+    array, lanes_hz = chip.array, chip.vector.lanes * chip.vector.clock_hz
+    still = array.dataflow != "output_stationary"
+    tall, steps = (gemm.k, gemm.m) if still else (gemm.m, gemm.k)
+    best = 0.0, 0.0
+    for row_weight, rows in _measures(tall, array.rows):
+        for col_weight, cols in _measures(gemm.n, array.cols):
+            each = min(row_weight * col_weight / array.clock_hz, 1.0 / lanes_hz)
+            share = cols / max(gemm.n, 1) * (rows / max(tall, 1) if still else 1.0)
+            best = max(best, (gemm.count * steps * each * rows * cols, share))
+    return best
+
+
+def _measures(extent: int, size: int) -> tuple[tuple[float, int], ...]:
+    """Weights of elements along an axis, each with the number of elements that have it.
+
+    Spread evenly, or on the first elements of each range of `size`, as many as the last range has:
+    a range of at most `size` elements has at most as many of them, wherever it begins.
+    """
+    if extent <= 0:
+        return ((0.0, 0),)
+    ranges = -(-extent // size)
+    last = extent - (ranges - 1) * size
+    return (1.0 / min(extent, size), extent), (1.0 / last, ranges * last)
