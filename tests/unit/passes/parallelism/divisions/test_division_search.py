@@ -1,0 +1,94 @@
+"""Levels that search what is divided: what they find, when they do not look, and what they say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mcm_compiler import CompileOptions
+from mcm_compiler.api import run_passes
+from mcm_compiler.contracts.program import SIMULATION
+from mcm_compiler.contracts.replication import DIVISION, REPLICATION, Division
+from mcm_compiler.diagnostics.catalog import catalog
+from mcm_compiler.pipeline.passes import parse_pipeline
+from mcm_passes.parallelism.divisions.division_search import Periods, gains
+from mcm_passes.pipeline.parallelize import Parallelize
+
+MODEL = "zoo:plain-cnn{image_size=32,stages=2,blocks=2,width=32}"
+PASSES = "simplify,fuse,annotate_cost,{},partition,legalize,split,lower,simulate"
+OPTIONS = CompileOptions(level=1, replicas=1, passes=PASSES.format("parallelize"))
+
+
+def compiled(options: CompileOptions, text: str = "parallelize") -> tuple[Any, list[Any], float]:
+    """The model with MCM-P071 and seconds per inference."""
+    model, notes, _ = run_passes(MODEL, "mcm16", replace(options, passes=PASSES.format(text)))
+    replicas = REPLICATION.get(model).replicas
+    found = [note for note in notes if note.code == "MCM-P071"]
+    return model, found, SIMULATION.get(model).period_s / replicas
+
+
+def test_a_level_finds_a_division_and_the_note_repeats_it() -> None:
+    whole, silent, whole_s = compiled(OPTIONS, "parallelize{search=false}")
+    model, (note,), divided_s = compiled(OPTIONS)
+    assert not silent
+    assert DIVISION.get(whole) == Division()
+    assert divided_s <= 0.99 * whole_s
+    text = note.message.split("`")[1]
+    (step,) = parse_pipeline(text)
+    assert isinstance(step, Parallelize)
+    assert step.division == DIVISION.get(model) != Division()
+    _, silent, again_s = compiled(OPTIONS, text)
+    assert not silent
+    assert again_s == divided_s
+    assert "MCM-P071" in catalog()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        replace(OPTIONS, level=0),
+        replace(OPTIONS, objective="latency"),
+        replace(OPTIONS, pins=(("*", 0),)),
+        replace(OPTIONS, round=2),
+    ],
+)
+def test_nothing_is_searched_where_it_may_not_be(options: CompileOptions) -> None:
+    model, notes, _ = compiled(options)
+    assert not notes
+    assert DIVISION.get(model) == Division()
+
+
+def test_replicas_near_the_work_of_each_chip_are_not_divided() -> None:
+    model, notes, _ = compiled(replace(OPTIONS, replicas=None))
+    assert not notes
+    assert DIVISION.get(model) == Division()
+    assert REPLICATION.get(model).replicas == 16
+
+
+def test_a_division_is_carried_as_options() -> None:
+    division = Division(0.5, 0, 0.25)
+    assert str(Parallelize().divided_as(division)) == (
+        "parallelize{fraction=0.5,grain=0.25,search=false}"
+    )
+    # Options that were given stay.
+    assert Parallelize(grain=0.5).divided_as(division) == Parallelize(grain=0.5)
+
+
+@pytest.mark.parametrize(
+    ("divided_s", "whole_s", "least_s", "searches", "wins"),
+    [
+        (98.0, 100.0, 50.0, False, True),
+        (99.5, 100.0, 50.0, False, False),
+        (98.0, 100.0, 50.0, True, False),  # a search may find as much for the whole
+        (93.0, 100.0, 50.0, True, True),
+        (98.0, 100.0, 99.5, True, True),  # proven: it cannot
+        (98.0, float("inf"), 50.0, True, True),
+    ],
+)
+def test_gains(
+    divided_s: float, whole_s: float, least_s: float, searches: bool, wins: bool
+) -> None:
+    divided, whole = Periods(divided_s, divided_s, 0.0), Periods(whole_s, whole_s, least_s)
+    assert gains(divided, whole, searches=searches) is wins
