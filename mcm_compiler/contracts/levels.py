@@ -78,7 +78,7 @@ class Level:
     unit_evaluations: int = 2 * 10**7
     further: int = 1
     judged_pipelines: bool = True
-    divisions: int = 2
+    divisions: int = 3
     mapper: str = "annealing"
     mapping_model: str = "auto"
     mappings: int = 100_000

@@ -55,7 +55,7 @@ LONG = Level(
     'reorder{start=known,tolerance=0.05}",slack=1}',
     effort_s=60.0,
     gap=0.0,
-    divisions=4,
+    divisions=6,
     most_evaluations=200_000,
     unit_evaluations=6 * 10**7,
     mappings=1_000_000,

@@ -30,7 +30,7 @@ LEAST_GAIN = 0.01
 MOST_SEARCHED = 0.06
 """Share by which longer searches shortened periods of first partitions at most."""
 
-ALIKE = 0.005
+ALIKE = 0.01
 """Share by which estimates may differ and count as equal."""
 
 FRACTIONS = (Division().fraction, 0.7, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05)
@@ -100,7 +100,7 @@ def promising(
 
     cuts = {grain: cut(grain) for grain in GRAINS}
     today_s = estimate.reachable_s({})
-    found: list[tuple[float, Division]] = []
+    found: dict[int, tuple[int, float, Division]] = {}
     known: set[tuple[tuple[int, int], ...]] = {()}
     for fraction, grain in product(FRACTIONS, GRAINS):
         pieces = cuts[grain] | slices[fraction]
@@ -110,10 +110,11 @@ def promising(
         known.add(key)
         period_s = estimate.reachable_s(pieces)
         if period_s < inf and period_s <= today_s * (1.0 - LEAST_GAIN):
-            found.append((period_s, Division(fraction, grain=grain)))
-    # Of divisions that are about as good, that with fewer pieces goes first.
-    ranked = sorted(found, key=lambda one: round(log(one[0]) / ALIKE))
-    return [division for _, division in ranked]
+            # Of divisions that are about as good, that with fewest pieces is built.
+            alike = round(log(period_s) / ALIKE)
+            one = sum(cut.count for cut in pieces.values()), period_s, Division(fraction, 0, grain)
+            found[alike] = min(found.get(alike, one), one)
+    return [division for _, (_, _, division) in sorted(found.items())]
 
 
 def _nothing() -> ir.Node:

@@ -103,6 +103,7 @@ class KernelCuts:
         self.whole: list[tuple[tuple[ir.Node, ...], float]] = []
         self.kernels = [tuple(kernel) for kernel in planned_kernels(model.graph, plan)]
         self._known: dict[tuple[object, ...], tuple[int, Bounds, float, float] | None] = {}
+        self._priced: dict[tuple[object, ...], float] = {}
 
     @cached_property
     def seconds(self) -> list[float]:
@@ -223,6 +224,16 @@ class KernelCuts:
         return [prices[stop - start] for start, stop in bounds]
 
     def _price(self, kernel: Sequence[ir.Node], region: RowRegion, start: int, stop: int) -> float:
+        """Seconds of one tile, priced once for each extent, whatever the grain."""
+        factors = (op.factor for op in region.ops.values())
+        key = (*kernel, *factors, region.rows, stop - start)
+        if key not in self._priced:
+            self._priced[key] = self._price_of(kernel, region, start, stop)
+        return self._priced[key]
+
+    def _price_of(
+        self, kernel: Sequence[ir.Node], region: RowRegion, start: int, stop: int
+    ) -> float:
         """Seconds of one tile, built in a graph of its own."""
         scratch = ir.Graph([], [], nodes=[], opset_imports=self._graph.opset_imports, name="tile")
         make, known = NewOps(scratch, UnusedNames(scratch)), dict[ir.Value, ir.Value]()
