@@ -101,8 +101,7 @@ class Frontier(SearchStrategy):
         best = partial(self._best, known, aim=objective)
         lattice = LabelLattice.of(problem.at_need(), self.ideals)
         if lattice is None:
-            if energy:
-                self._along_orders(known, best)
+            self._along_orders(known, best)
             return ""
         if not energy:
             self._relax(known, lattice, objective)
