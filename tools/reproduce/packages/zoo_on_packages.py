@@ -1,4 +1,4 @@
-"""Every model of the zoo on every package: how near the package's chips come to being fully used.
+"""Every model of the zoo on every package: how much of a package it uses.
 
     python tools/reproduce/packages/zoo_on_packages.py                      this tree
     python tools/reproduce/packages/zoo_on_packages.py --base OTHER_TREE    the tree to compare with
@@ -220,7 +220,7 @@ def page(data: Mapping[str, Mapping[str, Any]]) -> str:
     return f"""\
 # Utilisation
 
-How near do compiled models come to chips that are always busy? The ratio is the simulated period
+How much of a package do compiled models use? The ratio is the simulated period
 times the chips of the package over the time that one chip takes for the undivided model. At 1.00 no
 chip ever waits. *Before* is the compiler without a search of divisions and rounds, *now* is today's
 default, `-O2`, seed 0. No hardware was measured.

@@ -64,11 +64,11 @@ class Frontier(SearchStrategy):
     is no proof. Under the strict rule it finds the best partition whose dependencies span at most
     one chip, and proves a bound for all others. Starts from cuts of orders on every number of
     chips: fewer chips hand over less, and more of them answer more often. The least energy needs no
-    times, and so one label of each ideal and number of chips. Where a graph has too many ideals for
-    it, the beginnings of some orders stand for them, which proves nothing.
+    times, and so one label of each ideal and number of chips. If a graph has too many ideals, the
+    beginnings of some orders replace them, which proves nothing.
 
     Attributes:
-        ideals: most order ideals; where a graph has more, the answer is one of those cuts.
+        ideals: most order ideals; if a graph has more, chains of beginnings of some orders answer.
         windows: most windows between two of them.
         labels: most labels.
         beam: labels of an ideal and a number of chips that are kept where there are too many.

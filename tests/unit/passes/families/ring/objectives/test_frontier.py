@@ -82,3 +82,9 @@ def test_what_it_proves_of_the_period_is_shown_again():
     assert found.bound.seconds == pytest.approx(values(found.chip_of))
     assert found.bound.proof == "ideals"
     assert verify_bound(problem, found.bound)
+
+
+def test_beginnings_of_orders_answer_where_there_are_too_many_ideals():
+    problem = branching_problem(chains=3, length=3, chips=4)
+    found, values = solved(problem, Objective("latency"), Frontier(ideals=problem.num_units + 1))
+    assert values(found.chip_of) < 0.75 * float(problem.compute_s.sum())
