@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -125,6 +127,27 @@ ROWS_PARTS = {
     "spread": np.array([3, 1]), "nothing": np.array(0, np.float32),
 }  # fmt: skip
 
+
+def rows_of_tile(index: int, tile: str) -> str:
+    """Of some of the indices."""
+    text = rows_of(index).replace("spread", f"spread{tile}")
+    constants = {"zero", "rows", "nothing", f"spread{tile}"}
+    kept = constants | {f"{name}{index}" for name in ("table", "start", "count")}
+
+    def renamed(match: re.Match[str]) -> str:
+        name = match[0]
+        return name if name in kept or name[0].isupper() else tile if name == "i" else name + tile
+
+    return re.sub(r"[A-Za-z]\w*", renamed, text)
+
+
+TILES_CHIP = (
+    "k = Constant <value_ints: ints = [2, 1]> () p, q = Split (i, k) "
+    + "".join(rows_of_tile(index, tile) for tile in "pq" for index in (0, 1))
+    + "a = Add (y0p, y1p) b = Add (y0q, y1q) y = Concat <axis = 0> (a, b)"
+)
+TILES_PARTS = ROWS_PARTS | {"spreadp": np.array([2, 1]), "spreadq": np.array([1, 1])}
+
 STACK = "(float[1,3,6,6] x) => (float[1,4,4,4] y)"
 STACK_SOURCE = "a = Conv (x, w) b = Conv (x, u) c = Concat <axis = 1> (a, b) y = Conv (c, z)"
 STACK_CHIP = (
@@ -167,6 +190,7 @@ CASES = {
         HEADS_CHIP + "y = Concat <axis = 1> (y0, y1)", HEADS_PARTS,
     ),
     "rows": (ROWS, "y = Gather (table, i)", {"table": TABLE}, ROWS_CHIP, ROWS_PARTS),
+    "tiles of rows": (ROWS, "y = Gather (table, i)", {"table": TABLE}, TILES_CHIP, TILES_PARTS),
 }  # fmt: skip
 
 
@@ -324,3 +348,17 @@ def test_columns_of_columns():
     assert chosen(((2, 5), (7, 9)), [(1, 4)]) == ((3, 5), (7, 8))
     assert places(((3, 5), (7, 8)), ((2, 5), (7, 9))) == ((1, 4),)
     assert places(((3, 6),), ((2, 5), (7, 9))) is None
+
+
+@pytest.mark.parametrize(
+    "chip",
+    [
+        TILES_CHIP.replace("(a, b)", "(b, a)"),
+        TILES_CHIP.replace("Add (y0q, y1q)", "Add (y0q, y0q)"),
+        TILES_CHIP.replace("Less (q, zero)", "Less (p, zero)"),
+    ],
+)
+def test_tiles_of_other_rows_are_not(chip):
+    source = {"table": TABLE}
+    proof = prove(ROWS, "y = Gather (table, i)", source, chip, TILES_PARTS)
+    assert not proof.whole or proof.outputs
