@@ -27,8 +27,8 @@ LOADS: dict[str, tuple[str, ...]] = {
         "StrictWindows.__init__",
         "StrictWindows._costs",
         "StrictWindows._grown",
-        "_beginnings",
-        "_costs_from",
+        "beginnings",
+        "costs_from",
     ),
     f"{PASSES}/mapping/solving/legalization.py": (
         "_Legalizer.__init__",

@@ -13,6 +13,7 @@ be run on another chip then.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import pairwise
 
 import numpy as np
@@ -98,7 +99,7 @@ def topological_orders(problem: PartitionProblem, count: int) -> list[Order]:
         forward = _depth_first(follow_ptr, follow, np.diff(lead_ptr), False)
         orders.append(Order("depth_first", units[forward]))
     if count > 3 and bool((np.diff(problem.weight_ptr) > 1).any()):
-        weight_of = _heaviest_shared_weight(problem)[units]
+        weight_of = _heaviest_weight(problem, 2)[units]
         by_weight = _weight_locality(
             follow_ptr, follow, np.diff(lead_ptr), weight_of, len(problem.weight_names)
         )
@@ -127,12 +128,54 @@ def topological_orders(problem: PartitionProblem, count: int) -> list[Order]:
     return list(distinct.values())
 
 
-def _heaviest_shared_weight(problem: PartitionProblem) -> Longs:
-    """`[N]`, for each unit the largest of its weights that others use too, or -1."""
+def tile_major(problem: PartitionProblem, share: float) -> Order:
+    """The order in which each tile goes as far as it can with the weights that are at hand.
+
+    Of the ready units the last in the problem's order comes next, so that few tensors are live. A
+    weight is at hand as long as it fits a share of a chip's memory with those before it; if no
+    ready unit has its weight, they make room for that of the one that waits longest.
+    """
+    graph, room = rule_graph(problem), share * min(problem.limits.sram_bytes)
+    weight_of = _heaviest_weight(problem, 1)[graph.units].tolist()
+    sizes, missing = problem.weight_bytes.tolist(), np.diff(graph.before_ptr)
+    at_hand, held = set[int](), 0.0
+    ready, waiting, found = list[int](), list[int](), list[int]()
+
+    def offer(node: int) -> None:
+        nonlocal held
+        weight = weight_of[node]
+        if weight >= 0 and weight not in at_hand:
+            if at_hand and held + sizes[weight] > room:
+                waiting.append(node)
+                return
+            at_hand.add(weight)
+            held += sizes[weight]
+        heappush(ready, -node)
+
+    for node in np.flatnonzero(missing == 0).tolist():
+        offer(node)
+    while len(found) < graph.num_nodes:
+        if not ready:
+            again, held = waiting.copy(), 0.0
+            at_hand.clear()
+            waiting.clear()
+            for node in again:
+                offer(node)
+        node = -heappop(ready)
+        found.append(node)
+        behind = graph.next_nodes[graph.next_ptr[node] : graph.next_ptr[node + 1]]
+        missing[behind] -= 1
+        for other in behind[missing[behind] == 0].tolist():
+            offer(other)
+    return Order(f"tile_major_{share:g}", graph.units[np.array(found)])
+
+
+def _heaviest_weight(problem: PartitionProblem, fewest: int) -> Longs:
+    """`[N]`, for each unit the largest of its weights that so many units use at least, or -1."""
     best = np.full(problem.num_units, -1, dtype=np.int64)
     counts = np.diff(problem.weight_ptr)
-    weight = np.repeat(np.arange(counts.size), np.where(counts > 1, counts, 0))
-    users = problem.weight_users[np.repeat(counts > 1, counts)]
+    weight = np.repeat(np.arange(counts.size), np.where(counts >= fewest, counts, 0))
+    users = problem.weight_users[np.repeat(counts >= fewest, counts)]
     size = problem.weight_bytes[weight]
     # Of a unit's weights the last one is kept: the first of its largest ones.
     order = np.lexsort((-weight, size))[int((size == 0).sum()) :]

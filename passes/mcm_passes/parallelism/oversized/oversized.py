@@ -41,6 +41,9 @@ _MOST_OF_GAPS = 0.75
 """Most that a piece takes in a nearly full package, of the memory that weights leave free per chip:
 chips that are filled in turn waste less than a piece each."""
 
+_MOST_OF_A_CHIP = 0.95
+"""Fraction of the SRAM for a piece and its buffers if a smaller one has no memory for buffers."""
+
 _LEAST_PIECE = 1 / 64
 """Share of the SRAM below which pieces are not made smaller for that."""
 
@@ -108,11 +111,12 @@ def weight_demand(
     part = _MOST_FOR_STREAMED if streams else 1.0
     most = _most_of_a_piece(stored, limits)
     claimed = _MOST_FOR_ACTIVATIONS * min(1.0, fraction / _LEAST_ROOMY)
-    easy = min(part * (fraction - claimed) * max(limits.sram_bytes), most)
+    light = max(fraction - claimed, fraction / 2)
+    easy = min(part * light * max(limits.sram_bytes), most)
     oversized: list[Oversized] = []
     for node, weights in zip(nodes, weights_of, strict=True):
         demand = sum(sizes[value] for value in weights)
-        if demand <= max(easy, 0.0):
+        if demand <= easy:
             continue
         read = [value for value in consumed_values(node) if value not in constants]
         inputs = sum(cost_model.storage_bytes(v) for v in read)
@@ -210,9 +214,12 @@ def _cut(
         for share, bounds in candidates:
             if rest + share * max(sizes) <= beside(share):
                 return cut, bounds
-    # Pieces that are not as small as a nearly full package would have them still fill it better.
-    finest, room = candidates[-1:], replace(room, most=math.inf)
-    fits = [one for one in finest if rest + one[0] * max(sizes) <= room.beside_piece(one[0])]
+    # If buffers alone take more than the fraction, it counts for weights.
+    sram = max(room.limits.sram_bytes)
+    most = min(room.most, room.fraction * sram)
+    small = [one for one in candidates if rest + one[0] * max(sizes) <= most] or candidates[-1:]
+    roomy = replace(room, most=math.inf, fraction=max(room.fraction, _MOST_OF_A_CHIP))
+    fits = [one for one in small[:1] if rest + one[0] * max(sizes) <= roomy.beside_piece(one[0])]
     return (cut, fits[0][1]) if fits else None
 
 

@@ -27,10 +27,11 @@ from mcm_passes.families.ring.contiguous.contiguous_windows import (
     chips_from_cuts,
     windows_along,
 )
+from mcm_passes.families.ring.contiguous.routed_windows import RoutedWindows
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
 from mcm_passes.mapping.machine.device_order import along, device_orders, first_line, first_order
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
-from mcm_passes.mapping.problem.topological_orders import Order, topological_orders
+from mcm_passes.mapping.problem.topological_orders import Order, tile_major, topological_orders
 from mcm_passes.mapping.search.search import Search
 
 
@@ -89,6 +90,9 @@ STRICT_STEPS = 4_000_000
 
 STRICT_TOLERANCE = 2e-3
 """Relative width at which their bisection stops."""
+
+TILE_SHARES = (0.2, 0.1, 0.05)
+"""Shares of a chip's memory for the weights that tiles pass through in a tile-major order."""
 
 STRICT_GAP = 0.02
 """Distance to the work's bound within which adjacent cuts are good enough."""
@@ -164,6 +168,11 @@ class ContiguousDp:
             # Activations are estimated from above along an order; the evaluation counts exactly.
             for order in orders:
                 search.cut(order, windows_along(problem, order.units, count_live=False))
+        if search.best is None and _weighs_windows(problem):
+            for share in TILE_SHARES:
+                orders = [*orders, tile_major(problem, share)]
+            for order in orders:
+                search.cut(order, RoutedWindows(problem, order.units))
         if problem.routing == "strict" and not problem.limits.at_ends:
             search.cut_apart(orders)
         # Half of what is left, so that a search that begins with the result can go on.
@@ -178,6 +187,13 @@ def dp_outcome(
     if budget.start is not None and budget.start.problem is problem:
         return budget.start.outcome
     return ContiguousDp().solve(problem, evaluate, rng, budget)
+
+
+def _weighs_windows(problem: PartitionProblem) -> bool:
+    pinned = (problem.pinned_chip >= 0).any()
+    tight = problem.memory == "need" and not problem.streams
+    routed = problem.limits.forwarding == "router"
+    return tight and routed and not pinned and problem.num_units <= STRICT_UNITS
 
 
 def _stream_shares(problem: PartitionProblem) -> tuple[float, ...]:
@@ -225,13 +241,16 @@ class _Search(Search):
         """Never: fewer chips are sought for a period that cannot be beaten, too."""
         return False
 
-    def cut(self, order: Order, windows: Windows) -> None:
+    def cut(self, order: Order, windows: Windows | RoutedWindows) -> None:
         """Bisects on the period along one order, below the best one known."""
-        attempt = self._attempt(order, partial(chain_windows, windows))
-        high = attempt(self.best_period_s * (1.0 - self._tolerance))
+        within, tolerance = partial(chain_windows, windows), self._tolerance
+        if isinstance(windows, RoutedWindows):
+            within, tolerance = windows.cuts_within, STRICT_TOLERANCE
+        attempt = self._attempt(order, within)
+        high = attempt(self.best_period_s * (1.0 - tolerance))
         # Most optima are near the lower end, so guesses lean towards it.
         low = min(self._least, high) * (1.0 - SLACK)
-        self._bisect(attempt, low, high, 0.25, self._tolerance)
+        self._bisect(attempt, low, high, 0.25, tolerance)
 
     def cut_apart(self, orders: Sequence[Order]) -> None:
         """Bisects along all orders with cuts that dependencies may pass chips by.

@@ -138,7 +138,7 @@ class StrictWindows:
         self.steps_left = most_steps
         self._problem = problem
         self._demands = d = chip_demands(problem, order, own_buffers=True)
-        self._cuts = cuts_of(_beginnings(order.size), d.tensors)
+        self._cuts = cuts_of(beginnings(order.size), d.tensors)
         self._scratch, self._windows = window_scratch(d), 0
         self._packing = PackingRatio(*problem.limits.activation_packing.as_integer_ratio())
         # Plain lists: single numbers are read from them much faster.
@@ -196,7 +196,7 @@ class StrictWindows:
     def _costs(self, j: int, period_s: float) -> _Costs:
         """Of all windows from cut j that some chip may have, and one more at most."""
         chips, n = range(self._problem.num_chips), len(self._positions)
-        seconds, amounts = _costs_from(
+        seconds, amounts = costs_from(
             self._demands,
             self._cuts,
             self._scratch,
@@ -245,14 +245,14 @@ class StrictWindows:
         return found
 
 
-def _beginnings(n: int) -> Words:
+def beginnings(n: int) -> Words:
     """`[n + 1, words]`, bitsets of the first positions."""
     bits = np.tri(n + 1, 64 * max(-(-n // 64), 1), -1, np.uint8)
     return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
 @entry_njit
-def _costs_from(
+def costs_from(
     d: ChipDemands,
     cuts: IdealCrossings,
     scratch: WindowScratch,
