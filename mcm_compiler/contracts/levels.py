@@ -31,6 +31,7 @@ LEAST_PLACEMENTS = 100
     unit_evaluations=at_least(1),
     further=at_least(0),
     divisions=at_least(0),
+    rounds=at_least(1),
     mappings=at_least(1),
     measured_mappings=at_least(1),
     measured_hops=at_least(1),
@@ -50,6 +51,7 @@ class Level:
         unit_evaluations: units that may be evaluated, over all evaluations, so that the time
             hardly depends on the size of a problem; one takes about 40 ns.
         further: numbers of replicas that may be searched in full in addition to the best.
+        rounds: inferences that one pipeline may compute together at most; 1 for one at a time.
         judged_pipelines: whether the simulator takes part in the choice of the number of replicas;
             otherwise the analytic model alone decides.
         divisions: divisions of ops that may be built and compared with the model as it is.
@@ -77,6 +79,7 @@ class Level:
     most_evaluations: int = 40_000
     unit_evaluations: int = 2 * 10**7
     further: int = 1
+    rounds: int = 1
     judged_pipelines: bool = True
     divisions: int = 3
     mapper: str = "annealing"

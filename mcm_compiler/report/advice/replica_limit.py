@@ -77,6 +77,8 @@ def _against(
             )
             little = ", which is too little gain for one more copy of all weights"
             return text + (little if theirs < ours else "")
+    if replication.get("round", 1) > 1:
+        return "may be faster, but no faster round was found for them"
     return "may be faster, but no partition was found that fits the SRAM"
 
 

@@ -20,7 +20,7 @@ from mcm_compiler.contracts.sharding import sharding
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.annotations import known_keys
 from mcm_compiler.machines.machine_builder import equal_shares, shares_alike
-from mcm_compiler.options import CompileOptions
+from mcm_compiler.options import AUTO, CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, PassContext
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_compiler.text.units import seconds_text
@@ -28,8 +28,10 @@ from mcm_compiler.variants.prepared_model import kept_copy
 from mcm_passes.mapping.bounds.bounds import total_work
 from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacement
 from mcm_passes.mapping.problem.partition_problem import build_problem
+from mcm_passes.mapping.problem.unrolled_problem import unrolled
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import with_chips
+from mcm_passes.parallelism.copies import chosen_round, round_search
 from mcm_passes.parallelism.divisions import division_search
 from mcm_passes.parallelism.replicas import replicas, unrolling
 from mcm_passes.pipeline.shard_oversized import MIB, ShardOversized
@@ -102,12 +104,16 @@ class Parallelize(ShardOversized):
                     key.set(model, key.get(found.model))
         for note in found.notes:
             context.report(note)
-        replication.PACKAGE_PROBLEM.set(model, found.problem)
-        replication.PACKAGE_EVALUATOR.set(model, found.evaluator)
-        chosen = replace(found.chosen(), round=context.options.round or 1)
+        chosen, problem, evaluator = found.chosen(), found.problem, found.evaluator
+        if found.round is not None:
+            unrolling.unroll(model, found.round.replication.round, context.options)
+            chosen = found.round.replication
+            problem, evaluator = found.round.problem, found.round.evaluator
+        replication.PACKAGE_PROBLEM.set(model, problem)
+        replication.PACKAGE_EVALUATOR.set(model, evaluator)
         replication.REPLICATION.set(model, chosen)
         replication.DIVISION.set(model, known or found.step.division)
-        return found.divided
+        return found.divided or found.round is not None
 
     @property
     def division(self) -> replication.Division:
@@ -146,8 +152,9 @@ class Parallelize(ShardOversized):
         divided = super().run(model, replace(context, report=notes.append))
         self.state_choices(model)
         options = context.options
-        classes = options.round or 1
-        unrolling.unroll(model, classes, options)
+        classes, free = options.round or 1, _free(options)
+        if not free:
+            unrolling.unroll(model, classes, options)
         plan = FUSION_PLAN.get(model)
         pins = RequestedPlacement.of(model, plan, options).pins
         problem = build_problem(model, context.target, options.routing, plan, pins=pins)
@@ -158,9 +165,15 @@ class Parallelize(ShardOversized):
             problem = with_chips(problem, options.chips, 1 if obstacle else wanted)
         if wanted:
             _refuse_number(problem, options, wanted, obstacle)
+        single = problem
+        if free:
+            unrolling.unroll(model, classes, options)
+            problem = unrolled(problem, classes)
         evaluator = evaluator_of(model, problem, context.target)
         divided |= classes > 1
-        return _Built(self, model, divided, problem, evaluator, options, wanted, obstacle, notes)
+        return _Built(
+            self, model, divided, single, problem, evaluator, context, wanted, obstacle, notes
+        )
 
     def _better(
         self, original: ir.Model, whole: _Built, context: PassContext, most: int
@@ -169,7 +182,7 @@ class Parallelize(ShardOversized):
         level, unheard = load_level(context.options.level), list[Diagnostic]()
         if whole.problem.num_units > replicas.MAX_BOUND_UNITS:
             return None
-        periods = division_search.periods_of(whole.compared)
+        periods = whole.periods
         if periods.analytic_s <= division_search.NEAR_WORK * total_work(whole.problem).seconds:
             return None
         ranked = division_search.promising(
@@ -189,11 +202,12 @@ class Parallelize(ShardOversized):
                 built = step._built(kept_copy(original), quiet)
             except CompileError:
                 continue
-            found = division_search.periods_of(built.compared)
+            found = built.periods
             gains = division_search.gains(found, periods, searches=level.further > 0)
             if gains and (best is None or found.seconds < best[0]):
                 best = found.seconds, built
-        if best is None:
+        # By the analytic model alone, a round is no reason for a division.
+        if best is None or (best[1].fastest is not None and best[1].round is None):
             return None
         best[1].notes.append(_gain_note(best[1].step, best[0], periods.seconds))
         return best[1]
@@ -206,9 +220,10 @@ class _Built:
     step: Parallelize
     model: ir.Model
     divided: bool
+    single: PartitionProblem
     problem: PartitionProblem
     evaluator: BatchEvaluator | None
-    options: CompileOptions
+    context: PassContext
     wanted: int | None
     obstacle: str
     notes: list[Diagnostic] = field(default_factory=list[Diagnostic])
@@ -224,19 +239,62 @@ class _Built:
     @cached_property
     def compared(self) -> replication.Replication:
         """The best of the numbers, all of them with figures."""
-        simulated = load_level(self.options.level).judged_pipelines
+        simulated = load_level(self.context.options.level).judged_pipelines
         return replicas.choose_replicas(
             self.problem, self.evaluator, simulated=simulated, numbers=self.numbers
         )
 
+    @cached_property
+    def fastest(self) -> round_search.Round | None:
+        """The fastest round under the analytic model, if it is faster than the best number."""
+        options = self.context.options
+        most = load_level(options.level).rounds
+        if options.round is not None or most < 2 or not _free(options):
+            return None
+        if unrolling.round_obstacle(self.model, options):
+            return None
+        below_s = division_search.periods_of(self.compared).seconds
+        below_s *= 1.0 - chosen_round.LEAST_GAIN
+        return round_search.fastest_round(self.problem, self.numbers, range(2, most + 1), below_s)
+
+    @cached_property
+    def round(self) -> chosen_round.ChosenRound | None:
+        """The same, if the simulator confirms it."""
+        if self.fastest is None:
+            return None
+        options, target = self.context.options, self.context.target
+        return chosen_round.confirmed_round(
+            self.model, self.problem, self.compared, self.fastest, options, target
+        )
+
+    @property
+    def periods(self) -> division_search.Periods:
+        """Of the fastest round, or of the best of the numbers."""
+        found = division_search.periods_of(self.compared)
+        if self.fastest is None:
+            return found
+        return found._replace(seconds=self.fastest.seconds, analytic_s=self.fastest.seconds)
+
     def chosen(self) -> replication.Replication:
         """The number of replicas that is compiled."""
+        options = self.context.options
+        classes = options.round or 1
+        if classes > 1 and _free(options):
+            found = chosen_round.given_round(self.single, self.numbers, classes)
+            if found is not None:
+                return found
         if self.wanted is None:
-            if self.obstacle or not self.options.goal.plain:
+            if self.obstacle or not options.goal.plain:
                 # The partition decides how often it stands there, if not for the period alone.
-                return replication.Replication(1, self.problem.num_chips)
-            return self.compared
-        return replicas.given_replicas(self.problem, self.wanted)
+                return replication.Replication(1, self.problem.num_chips, round=classes)
+            return replace(self.compared, round=classes)
+        return replace(replicas.given_replicas(self.problem, self.wanted), round=classes)
+
+
+def _free(options: CompileOptions) -> bool:
+    """True if the level places units, anywhere, for the plain period."""
+    bound = options.pins or options.assignment is not None or options.forbidden_chips
+    return options.goal.plain and options.partitioner == AUTO and not bound
 
 
 def _refuse_number(

@@ -32,6 +32,7 @@ from mcm_compiler.graph.states import STATES
 from mcm_compiler.machines.machine_builder import shares_alike
 from mcm_compiler.options import AUTO, CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.registry import STRATEGIES
 from mcm_passes.mapping.bounds.heavy_chains import heavy_chains
 from mcm_passes.mapping.models import mapping_for
 from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacement
@@ -42,6 +43,7 @@ from mcm_passes.mapping.problem.untyped_values import untyped_note
 from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import given_answer, solve, with_chips
+from mcm_passes.parallelism.copies import chosen_round
 from mcm_passes.parallelism.replicas import replica_search
 
 
@@ -140,6 +142,13 @@ class PartitionPass(Pass):
             contracted = units_with_states(model, context.target, plan, requested.pins)
             if (note := dropped_note(contracted.dropped)) is not None:
                 context.report(note)
+        chosen = replication.REPLICATION.find(model) or replication.Replication(
+            1, problem.num_chips
+        )
+        refines = chosen_round.REFINING_NAME in STRATEGIES
+        if refines and chosen.round > 1 and chosen.known and self._by_level(options):
+            # Searches from nothing take too long for units of all classes.
+            strategy, text = runnable(chosen_round.REFINING)
         given, notes = requested.strategy(problem, model, options)
         for note in notes:
             context.report(note)
@@ -187,9 +196,6 @@ class PartitionPass(Pass):
             goal = ObjectiveRun(strategy, text, cost_model, given=given is not None, alone=alone)
             problem = goal.prepared(problem, model, context, plan)
             return goal.found(problem, context, budgets)
-        chosen = replication.REPLICATION.find(model) or replication.Replication(
-            1, problem.num_chips
-        )
         chosen = chosen if keep_states else _unplaced(chosen)
         if options.round not in (None, chosen.round):
             raise CompileError.of(

@@ -45,6 +45,7 @@ DEFAULT = Level(
     effort_s=5.0,
     most_evaluations=40_000,
     unit_evaluations=2 * 10**7,
+    rounds=12,
 )
 
 LONG = Level(
@@ -58,6 +59,7 @@ LONG = Level(
     divisions=6,
     most_evaluations=200_000,
     unit_evaluations=6 * 10**7,
+    rounds=24,
     mappings=1_000_000,
     measured_mappings=64,
     measured_hops=2 * 10**10,

@@ -43,6 +43,13 @@ def round_obstacle(model: ir.Model, options: CompileOptions) -> str:
     return ""
 
 
+def refuse_round(model: ir.Model, count: int, options: CompileOptions) -> None:
+    """MCM-P065 where `round_obstacle` says why a pipeline cannot compute `count` inferences."""
+    if obstacle := round_obstacle(model, options):
+        message = f"rounds of {count} inferences are asked for, and {obstacle}"
+        raise CompileError.of("MCM-P065", message, at="option round")
+
+
 def unroll(model: ir.Model, count: int, options: CompileOptions) -> None:
     """Makes the graph one of `count` inferences, with the facts about each.
 
@@ -59,9 +66,7 @@ def unroll(model: ir.Model, count: int, options: CompileOptions) -> None:
     """
     if count == 1:
         return
-    if obstacle := round_obstacle(model, options):
-        message = f"rounds of {count} inferences are asked for, and {obstacle}"
-        raise CompileError.of("MCM-P065", message, at="option round")
+    refuse_round(model, count, options)
     graph = model.graph
     inputs, outputs = free_inputs(model), list(graph.outputs)
     _, nodes = constants_and_placeable(graph)

@@ -79,6 +79,14 @@ def test_what_stands_against_more(larger: dict[str, Any], words: str) -> None:
     assert limit_sentence(data) == f"no more than 2: 4 with 1 chip each {words}"
 
 
+def test_more_of_rounds() -> None:
+    data = report()
+    data["replication"]["considered"][2] = count(4, 1, None)
+    data["replication"]["round"] = 6
+    words = "may be faster, but no faster round was found for them"
+    assert limit_sentence(data) == f"no more than 2: 4 with 1 chip each {words}"
+
+
 def test_every_chip_is_taken() -> None:
     data = report()
     data["replication"] |= {"replicas": 4, "chips_each": 1}

@@ -1,0 +1,1 @@
+"""Stages of a pipeline copied unequally: rounds of several inferences."""

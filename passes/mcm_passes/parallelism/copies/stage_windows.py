@@ -1,0 +1,177 @@
+"""Demands of runs of units along an order, on one chip, for any number of inferences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mcm_compiler.arrays.rows import Rows
+from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
+from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_passes.mapping.loads.chip_demands import (
+    CROSSED,
+    LIVE,
+    PASSED,
+    RECEIVED,
+    SENT,
+    ChipDemands,
+    chip_demands,
+)
+
+MOST_BLOCKS = 256
+"""Blocks that an order is divided into at most: tables grow with their square."""
+
+
+@dataclass(frozen=True, eq=False)
+class StageWindows:
+    """Demands of the run of blocks `[i, j)` of an order, for one inference on a chip of speed 1.
+
+    Bytes are in blocks of the alignment.
+
+    Attributes:
+        block_of: `[N]`, the block of each unit; -1 for units that are copied to their readers.
+        busy_s: `[m + 1, m + 1]`, seconds, with what the chip passes on.
+        weights: `[m + 1, m + 1]`, bytes of distinct weights.
+        buffers: `[m + 1, m + 1]`, bytes of receive and send buffers.
+        peak: `[m + 1, m + 1]`, most bytes of activations that are live at once.
+        crossed: `[m + 1]`, bytes that cross a link in front of each block.
+        passed_s: `[m + 1]`, seconds of a chip that passes these tensors on.
+        passed: `[m + 1]`, bytes of its buffers for them.
+    """
+
+    block_of: Ints
+    busy_s: Floats
+    weights: Floats
+    buffers: Floats
+    peak: Floats
+    crossed: Floats
+    passed_s: Floats
+    passed: Floats
+
+    @property
+    def size(self) -> int:
+        """Number of blocks, m."""
+        return self.crossed.size - 1
+
+
+def stage_windows(line: PartitionProblem, units: Ints) -> StageWindows:
+    """The windows of an order.
+
+    Args:
+        line: the problem on a ring along the devices.
+        units: `[n]`, the units that are not copied to their readers, in a topological order.
+    """
+    demands = chip_demands(line, units)
+    work = np.cumsum(demands.nodes.work_s)
+    # Blocks of about equal work; a heavy unit has a block of its own.
+    share = work / (work[-1] or 1.0) * MOST_BLOCKS
+    if units.size > MOST_BLOCKS:
+        block = np.unique(np.floor(share - 1e-9), return_inverse=True)[1]
+    else:
+        block = np.arange(units.size)
+    return _counted(line, demands, units, block)
+
+
+def _counted(
+    line: PartitionProblem, demands: ChipDemands, units: Ints, block: Longs
+) -> StageWindows:
+    m = int(block[-1]) + 1
+    nodes, items, tensors = demands.nodes, demands.items, demands.tensors
+    own = np.bincount(block, nodes.work_s, m)
+    out = np.bincount(block, nodes.out_room, m)
+    weights, busy_s, buffers = _Sums(m), _Sums(m), _Sums(m)
+    first_use = _first_uses(items.users, np.full(items.users.size, -1), block)
+    for amount, sums in ((items.weight, weights), (items.held, buffers), (items.busy_s, busy_s)):
+        sums.entered(*first_use[:2], amount[first_use[2]])
+    padded = np.append(block, -1)
+    maker, last = padded[tensors.producer], padded[tensors.last]
+    crosses = last > maker
+    reads = _first_uses(tensors.readers, maker, block)
+    amount = tensors.amount
+    starts, ends, moved = maker[crosses], last[crosses], amount[crosses]
+    cut = np.zeros((3, m + 2))
+    received = np.zeros(m + 2)
+    passed = (moved[:, RECEIVED] + moved[:, PASSED]) if line.relays else 0 * moved[:, PASSED]
+    passed_s = tensors.passed_s[crosses] if line.relays else 0.0 * tensors.passed_s[crosses]
+    for row, values in zip(cut, (moved[:, CROSSED], passed_s, passed), strict=True):
+        np.add.at(row, starts + 1, values)
+        np.add.at(row, ends + 1, -values)
+    buffers.left(starts, ends, moved[:, SENT])
+    if line.relays:
+        np.add.at(received, starts + 1, moved[:, RECEIVED])
+        np.add.at(received, ends + 1, -moved[:, RECEIVED])
+        buffers.through(starts, ends, moved[:, PASSED])
+        busy_s.through(starts, ends, passed_s)
+    else:
+        buffers.entered(*reads[:2], amount[reads[2], RECEIVED])
+    live = np.zeros(units.size + 1)
+    made = np.flatnonzero(tensors.producer >= 0)
+    np.add.at(live, tensors.producer[made], amount[made, LIVE])
+    np.add.at(live, np.maximum(tensors.last, tensors.producer)[made] + 1, -amount[made, LIVE])
+    highest = np.zeros(m)
+    np.maximum.at(highest, block, np.cumsum(live)[:-1])
+    peak = np.zeros((m + 1, m + 1))
+    for i in range(m):
+        peak[i, i + 1 :] = np.maximum.accumulate(highest[i:])
+    block_of = np.full(line.num_units, -1, np.int32)
+    block_of[units] = block
+    cuts = np.cumsum(cut, axis=1)[:, : m + 1]
+    return StageWindows(
+        block_of=block_of,
+        busy_s=busy_s.total() + _between(own),
+        weights=weights.total(),
+        buffers=buffers.total() + _between(out) + np.cumsum(received)[: m + 1, np.newaxis],
+        peak=peak,
+        crossed=cuts[0],
+        passed_s=cuts[1],
+        passed=cuts[2],
+    )
+
+
+def _between(values: Floats | Longs) -> Floats:
+    """`[m + 1, m + 1]`, the sum of the values of blocks i to j - 1."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    return sums[np.newaxis] - sums[:, np.newaxis]
+
+
+def _first_uses(users: Rows, before: Longs, block: Longs) -> tuple[Longs, Longs, Longs]:
+    """For each block with a user: the block of the user before it, its own, and the row.
+
+    Args:
+        users: rows of positions, ascending.
+        before: per row, the block in front of its first user.
+        block: of each position.
+    """
+    row, at = users.owners, block[users.entries]
+    previous = np.concatenate([[-1], at[:-1]])
+    first: Bools = np.diff(row, prepend=-1) > 0
+    previous[first] = before[row[first]]
+    return previous, at, row
+
+
+class _Sums:
+    """Sums over windows `[i, j)`, as differences along both axes."""
+
+    def __init__(self, blocks: int) -> None:
+        self._of = np.zeros((blocks + 2, blocks + 2))
+
+    def entered(self, before: Longs, at: Longs, amount: Floats | Longs) -> None:
+        """Adds to windows that begin behind `before` and have `at`."""
+        np.add.at(self._of, (before + 1, at + 1), amount)
+        np.add.at(self._of, (at + 1, at + 1), -amount)
+
+    def left(self, at: Longs, last: Longs, amount: Longs) -> None:
+        """Adds to windows that have `at` and end at `last` or before."""
+        for column, sign in ((at + 1, 1), (last + 1, -1)):
+            np.add.at(self._of[0], column, sign * amount)
+            np.add.at(self._of, (at + 1, column), -sign * amount)
+
+    def through(self, before: Longs, last: Longs, amount: Floats | Longs) -> None:
+        """Adds to windows that begin behind `before` and end at `last` or before."""
+        np.add.at(self._of[:, 0], before + 1, amount)
+        np.add.at(self._of, (before + 1, last + 1), -amount)
+
+    def total(self) -> Floats:
+        """`[m + 1, m + 1]`."""
+        return np.cumsum(np.cumsum(self._of, axis=0), axis=1)[:-1, :-1]

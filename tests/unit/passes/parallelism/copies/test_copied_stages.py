@@ -1,0 +1,97 @@
+"""Stages copied unequally: against all chains, within memory, on chips of several speeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mcm_passes.mapping.machine.evaluation import evaluate
+from mcm_passes.mapping.problem.unrolled_problem import unrolled
+from mcm_passes.parallelism.copies.copied_stages import CopiedStages
+from mcm_passes.parallelism.copies.round_search import fastest_round
+from mcm_passes.parallelism.copies.stage_windows import stage_windows
+from tests.generators.partition_problems import make_problem
+from tests.oracles.copied_chains import least_chain_s
+
+
+def chain(work_us, **choices):
+    """Units in a row; their tensors take next to nothing."""
+    edges = [(u, u + 1) for u in range(len(work_us) - 1)]
+    return make_problem(work_us, edges, relay_us=0.0, tensor_bytes=0, **choices)
+
+
+def fastest(problem, classes):
+    windows = stage_windows(problem, np.arange(problem.num_units, dtype=np.int32))
+    stages = CopiedStages(problem, windows, classes)
+    return stages.fastest(problem.num_chips, classes * float(problem.compute_s.sum()))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_least_chain(seed):
+    rng = np.random.default_rng(seed)
+    n, chips, classes = (int(rng.integers(low, high)) for low, high in ((2, 6), (2, 7), (2, 7)))
+    work = rng.integers(1, 40, n).tolist()
+    weights = (rng.integers(1, 9, n) * 64).tolist()
+    sram = int(rng.integers(max(weights), sum(weights) + 64)) // 64 * 64
+    problem = chain(
+        work, chips=chips, sram=sram, weights=[(size, [u]) for u, size in enumerate(weights)]
+    )
+    least_s = least_chain_s([1e-6 * one for one in work], weights, chips, classes, sram)
+    found = fastest(problem, classes)
+    if found is None:
+        assert least_s >= classes * 1e-6 * sum(work)
+        return
+    placed = evaluate(unrolled(problem, classes), found.chip_of.ravel())
+    assert placed.valid
+    assert placed.period_s == pytest.approx(least_s, rel=2e-3)
+
+
+def test_groups_nest():
+    # Two groups of a heavy stage with two copies and a light one: no other chain is balanced.
+    problem = chain([20, 10], chips=6)
+    found = fastest(problem, 4)
+    assert found is not None
+    chip_of = found.chip_of
+    assert evaluate(unrolled(problem, 4), chip_of.ravel()).period_s == pytest.approx(
+        20e-6, rel=0.01
+    )
+    assert len({tuple(row) for row in chip_of.tolist()}) == 4
+
+
+def test_weights_force_stages():
+    weights = [(64, [0]), (640, [1])]
+    problem = chain([30, 10], chips=4, sram=640, weights=weights)
+    found = fastest_round(problem, [(1, 4)], range(2, 5), 1.0)
+    assert found is not None
+    assert (found.replicas, found.classes) == (1, 3)
+    assert found.seconds == pytest.approx(10e-6)
+    placed = evaluate(unrolled(problem, 3), found.chip_of)
+    assert placed.weight_bytes.tolist() == [64, 64, 64, 640]
+
+
+def test_faster_chips_get_more():
+    problem = chain([30, 30], chips=3, speeds=(0.5, 1.0, 1.0))
+    found = fastest_round(problem, [(1, 3)], (2, 3, 4), 60e-6)
+    assert found is not None
+    assert found.seconds <= 30e-6
+
+
+def test_no_round_without_gain():
+    problem = chain([10, 10, 10], chips=3)
+    assert fastest_round(problem, [(1, 3)], range(2, 13), 10e-6 * 0.99) is None
+
+
+def test_same_round_each_time():
+    problem = chain([7, 31, 5, 12], chips=7)
+    first, second = (fastest_round(problem, [(1, 7)], range(2, 9), 1.0) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert first.classes == second.classes
+    np.testing.assert_array_equal(first.chip_of, second.chip_of)
+
+
+def test_long_orders_are_in_blocks():
+    problem = chain([1.0] * 600, chips=4)
+    found = fastest_round(problem, [(1, 4)], (2,), 200e-6)
+    assert found is not None
+    assert found.seconds == pytest.approx(150e-6, rel=0.02)
