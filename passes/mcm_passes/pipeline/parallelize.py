@@ -36,6 +36,10 @@ from mcm_passes.parallelism.divisions import division_search
 from mcm_passes.parallelism.replicas import replicas, unrolling
 from mcm_passes.pipeline.shard_oversized import MIB, ShardOversized
 
+FOR_ROUNDS = replication.Division(fraction=0.3)
+"""Division that is compared besides where rounds help: small slices leave copies of stages memory
+for others."""
+
 
 @dataclass(frozen=True)
 @checked(chips=at_least(0))
@@ -183,7 +187,10 @@ class Parallelize(ShardOversized):
         if whole.problem.num_units > replicas.MAX_BOUND_UNITS:
             return None
         periods = whole.periods
-        if periods.analytic_s <= division_search.NEAR_WORK * total_work(whole.problem).seconds:
+        least_s = total_work(whole.problem).seconds
+        if whole.fastest is not None:
+            least_s = round_search.least_s(whole.problem)
+        if periods.analytic_s <= division_search.NEAR_WORK * least_s:
             return None
         ranked = division_search.promising(
             original,
@@ -196,7 +203,10 @@ class Parallelize(ShardOversized):
         )
         quiet = replace(context, report=unheard.append)
         best: tuple[float, _Built] | None = None
-        for division in ranked[:most]:
+        ranked = ranked[:most]
+        if whole.fastest is not None and FOR_ROUNDS not in ranked:
+            ranked.append(FOR_ROUNDS)
+        for division in ranked:
             step = replace(self, **division._asdict())
             try:
                 built = step._built(kept_copy(original), quiet)
@@ -273,7 +283,8 @@ class _Built:
         found = division_search.periods_of(self.compared)
         if self.fastest is None:
             return found
-        return found._replace(seconds=self.fastest.seconds, analytic_s=self.fastest.seconds)
+        seconds = self.fastest.seconds
+        return division_search.Periods(seconds, seconds, min(found.least_s, seconds))
 
     def chosen(self) -> replication.Replication:
         """The number of replicas that is compiled."""

@@ -62,7 +62,6 @@ def test_levels_spend_more_and_more() -> None:
     assert [level.most_evaluations for level in levels] == [10_000, 10_000, 40_000, 200_000]
     assert [level.further for level in levels] == [0, 0, 1, 1]
     assert [level.divisions for level in levels] == [0, 1, 3, 6]
-    assert [level.divisions for level in levels] == [0, 1, 2, 4]
     assert [level.rounds for level in levels] == [1, 1, 12, 24]
     assert [level.judged_pipelines for level in levels] == [False, True, True, True]
     assert load_level(str(DEFAULT_LEVEL)) == load_level(DEFAULT_LEVEL)
