@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mcm_compiler.certificate.stored_problem import SCHEMA_VERSION
-from mcm_compiler.contracts.divisions import DivisionBound
 from mcm_compiler.contracts.objectives import ObjectiveFigures
 from mcm_compiler.contracts.partition import (
     Ints,
@@ -20,6 +19,7 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.contracts.proofs import DEFAULT_PROBLEM_MODEL
 from mcm_compiler.contracts.replication import PipelineCount, Replication
+from mcm_compiler.contracts.sharding.divisions import DivisionBound
 from mcm_compiler.machines.choices import MOST_CLASSES
 from mcm_compiler.text.json_text import Amount, Count
 

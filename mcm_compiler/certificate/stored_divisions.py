@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from mcm_compiler.certificate.stored_problem import Array, MalformedError, put_texts, texts, vector
-from mcm_compiler.contracts.divisions import DividedKernel, DivisionBound
+from mcm_compiler.contracts.sharding.divisions import DividedKernel, DivisionBound
 from mcm_compiler.text.json_text import Amount, Index
 
 _NUMBERS = [field.name for field in fields(DividedKernel) if field.name != "name"]
@@ -48,7 +48,7 @@ def divisions_to_arrays(
 def divisions_from_arrays(
     row: DivisionRow | None, arrays: Mapping[str, Array]
 ) -> DivisionBound | None:
-    """What `divisions_to_arrays` stored.
+    """Reads what `divisions_to_arrays` stored.
 
     Raises:
         MalformedError: for arrays that are missing or differ in length.

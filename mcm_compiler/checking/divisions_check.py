@@ -1,4 +1,4 @@
-"""Whether the bound over all divisions holds: its kernels derived again, and its proof followed."""
+"""The check of the bound over all divisions: its kernels derived again, its proof followed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.certificate.joined import differs
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.groups_check import known_passes
-from mcm_compiler.contracts.divisions import DividedKernel, DivisionBound, ProvesDivisions
 from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.sharding.divisions import DividedKernel, DivisionBound, ProvesDivisions
 from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.ir.reading.importer import import_model
@@ -48,8 +48,7 @@ def check_divisions(
         missing = "its checker" if passes is not None else "a pass of the folder"
         note = not_re_proved(f"{missing} is not installed", "the bound over all divisions")
         return note.message, note
-    source = folder.source.clone()
-    model, _ = import_model(source, manifest.model, manifest.dims, manifest.shapes)
+    model, _ = import_model(folder.source.clone(), manifest.model)
     options = CompileOptions(fallback="host")
     with staging(None) as stage, PROOF_CHECKERS.at_work(CHECKER):
         context = PassContext(folder.target, options, stage, lambda _: None)

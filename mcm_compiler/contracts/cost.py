@@ -94,7 +94,7 @@ class CostModel(OpCosts, Protocol):
 
 @dataclass(frozen=True)
 class LeastWork:
-    """What all parts of a kernel take together at least, however it is divided.
+    """The least work of all parts of a kernel together, however it is divided.
 
     Attributes:
         seconds: on chips of speed 1.

@@ -33,6 +33,7 @@ from mcm_compiler.report import activity, bottleneck, cost_section, host_section
 from mcm_compiler.report.hardware import energy_section, sensitivity_section
 from mcm_compiler.report.hardware.figures import finite, gap
 from mcm_compiler.report.objective_section import OBJECTIVE_SECTION, objective_facts
+from mcm_compiler.report.sentences import DIVISION_SECTION
 from mcm_compiler.report.verdict.assumed_trips import assumptions_of, withdraw_claims
 from mcm_compiler.text.option_fields import options_of
 
@@ -167,6 +168,13 @@ def derive_report(sources: Sources) -> Derived:
     pipeline_s = certificate.period_s if certificate else None
     if (facts := objective_facts(figures, pipeline_s, simulation, replicas)) is not None:
         found[OBJECTIVE_SECTION] = facts
+    if certificate is not None and (over := certificate.divisions) is not None:
+        share = gap(analytic_s, over.seconds)
+        found[DIVISION_SECTION] = {
+            "bound_s": over.seconds,
+            "argument": over.argument,
+            "gap": share,
+        }
     graphs = sources.graphs
     withdraw_claims(found, sources.assumed if graphs is None else assumptions_of(graphs.values()))
     return found

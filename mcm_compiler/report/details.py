@@ -21,6 +21,7 @@ def details_of(report: Mapping[str, Any]) -> dict[str, str]:
         "bottleneck": worst and worst["text"],
         **asked,
         f"lower bound{' of the period' if asked else ''}": sentences.bound_sentence(report),
+        "over all divisions": sentences.division_sentence(report),
         "shared channels": sentences.shared_sentence(report["links"]),
         "replicas": limit_sentence(report),
         "found by": sentences.search_phrase(report),

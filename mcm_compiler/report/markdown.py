@@ -28,8 +28,8 @@ LISTED = 50
 
 DETAILS = (
     "model", "simulation", "objective", "its bound", "one inference", "lower bound",
-    "lower bound of the period", "learned search", "energy", "area", "shared channels", "replicas",
-    "found by", "options", "cost model", "passes", "added",
+    "lower bound of the period", "over all divisions", "learned search", "energy", "area",
+    "shared channels", "replicas", "found by", "options", "cost model", "passes", "added",
 )  # fmt: skip
 """Labels of the details that are listed, in their order."""
 

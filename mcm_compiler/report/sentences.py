@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.report.verdict.assumed_trips import assumption_sentence
@@ -140,6 +140,18 @@ def bound_sentence(report: Mapping[str, Any]) -> str:
     proof = report.get("bound_proof")  # reports of the first release lack it
     by = f"proof {proof}, " if proof else ""
     return f"{text} ({by}cost model {report['cost_model']})"
+
+
+DIVISION_SECTION: Final = "divisions"
+"""Name of the section about the bound over all divisions."""
+
+
+def division_sentence(report: Mapping[str, Any]) -> str:
+    """The bound over all divisions with its argument; empty where none is known."""
+    found = report.get(DIVISION_SECTION)
+    if found is None:
+        return ""
+    return f"{seconds_text(found['bound_s'])}: {found['argument']}"
 
 
 def simulator_sentence(simulator: str, figures: Mapping[str, Any]) -> str:

@@ -14,10 +14,10 @@ import onnx_ir as ir
 from mcm_compiler.artifact.emit import folder_manifest
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.certificate.claims import Certificate, certificate_of
-from mcm_compiler.contracts.divisions import DIVISION_BOUND
 from mcm_compiler.contracts.partition import LEGALIZATION, Legalization, Partition, PartitionProblem
 from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
 from mcm_compiler.contracts.replication import Replication
+from mcm_compiler.contracts.sharding.divisions import DIVISION_BOUND
 from mcm_compiler.contracts.target import ChipModel, Target, Wire
 from mcm_compiler.contracts.verification import Verification
 from mcm_compiler.diagnostics import Diagnostic, quote

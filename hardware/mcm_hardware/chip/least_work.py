@@ -37,10 +37,10 @@ def least_work(chip: ChipSpec, work: KernelWork) -> LeastWork:
 def _product(chip: ChipSpec, gemm: Gemm) -> tuple[float, float]:
     """Seconds of all parts on the faster engine, and the share of the weights that it counts.
 
-    The best of several measures. A measure gives each element of the result (or of the weights,
-    where these stay in the array) a weight per axis, so that no range of R rows or C columns has
-    more than 1. A part on the array takes at least as many passes as its elements weigh, on the
-    lanes the time of its elements. Elements without weight take no time.
+    The best of several measures. A measure gives each element of what stays in the array, of the
+    result or of the weights, a number per axis. No range of R rows or C columns has more than 1.
+    A part on the array takes at least as many passes as its elements have together, on
+    the lanes the time of its elements.
     """
     array, lanes_hz = chip.array, chip.vector.lanes * chip.vector.clock_hz
     still = array.dataflow != "output_stationary"
@@ -55,10 +55,10 @@ def _product(chip: ChipSpec, gemm: Gemm) -> tuple[float, float]:
 
 
 def _measures(extent: int, size: int) -> tuple[tuple[float, int], ...]:
-    """Weights of elements along an axis, each with the number of elements that have it.
+    """Numbers of elements along an axis, each with how many elements have it.
 
-    Spread evenly, or on the first elements of each range of `size`, as many as the last range has:
-    a range of at most `size` elements has at most as many of them, wherever it begins.
+    Spread evenly, or on the first elements of each range of `size`, as many as the last range has.
+    Of those, a range of at most `size` elements has at most as many, wherever it begins.
     """
     if extent <= 0:
         return ((0.0, 0),)

@@ -264,6 +264,7 @@ class _Figures(TypedDict):
     bound_proof: str | None
     gap: float | None
     analytic_gap: float | None
+    divisions: NotRequired[sections.DivisionFacts]
     learned_gain: Amount | None
     bottleneck: Bottleneck | None
 
@@ -356,6 +357,8 @@ class Report(_Inputs, _Figures, _Parts):
             holds.
         host_fallback: what the host runs because chips lack it; missing where they run everything.
         fabrics: how chips are laid out that are fabrics; missing where they are none.
+        divisions: bound over all divisions of kernels, numbers of copies and placements; missing
+            where none is known.
         objective: what was to be small, what the placement comes to, and its bound; missing where
             that is the plain period, which lower_bound_s and gap are about in any case.
         energy: joules of an inference by chip and kind; missing where the target says nothing of

@@ -222,6 +222,20 @@ Attributes:
 """
 
 
+class DivisionFacts(TypedDict):
+    """The bound over all divisions of the undivided kernels, numbers of copies and placements.
+
+    Attributes:
+        bound_s: seconds per inference of the package that none of them undercuts, under cost_model.
+        argument: why.
+        gap: analytic_period_s / bound_s - 1.
+    """
+
+    bound_s: Amount
+    argument: str
+    gap: float | None
+
+
 class ObjectiveFacts(TypedDict):
     """An objective, the value of the placement, and its lower bound.
 

@@ -33,6 +33,7 @@ def withdraw_claims(report: Any, assumed: Mapping[str, int]) -> None:
     report[ASSUMED_SECTION] = dict(assumed)
     for name in ("lower_bound_s", "bound_argument", "bound_proof", "gap", "analytic_gap"):
         report[name] = None
+    report.pop("divisions", None)
     if (replication := report.get("replication")) is not None:
         replication["pipeline_bound_s"] = None
         for row in replication["considered"]:

@@ -32,6 +32,13 @@ def optimality_of(report: Mapping[str, Any]) -> verdict.OptimalityClaim:
         return _claim((of, facts["unit"]), values, (model, facts["bound_proof"]), scope, simulated)
     if report["lower_bound_s"] is None or report["analytic_gap"] is None:
         return _claim(period, (None, None), (None, None), [], simulated)
+    options = report.get("options") or {}
+    over = report.get(sentences.DIVISION_SECTION)
+    if over is not None and not (options.get("pins") or options.get("forbidden_chips")):
+        values, by = (report["analytic_period_s"], over["bound_s"]), (model, "divisions")
+        chips = count_text(options.get("chips") or report["target"]["chips"], "chip")
+        scope = [f"all divisions, numbers of copies and placements of the kernels on {chips}"]
+        return _claim(period, values, by, scope, simulated)
     scope = _cuts(report, bool((report.get("replication") or {}).get("considered")))
     values = report["analytic_period_s"], report["lower_bound_s"]
     proof = report.get("bound_proof")  # reports of the first release lack it

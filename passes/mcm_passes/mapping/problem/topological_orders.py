@@ -131,11 +131,11 @@ def topological_orders(problem: PartitionProblem, count: int) -> list[Order]:
 def tile_major(problem: PartitionProblem, share: float) -> Order:
     """The order in which each tile goes as far as it can with the weights that are at hand.
 
-    Of the ready units the last in the problem's order comes next, so that few tensors are live. A
-    weight is at hand as long as it fits a share of a chip's memory with those before it; if no
-    ready unit has its weight, they make room for that of the one that waits longest.
+    Of the ready units the last in the problem's order comes next, so that few tensors are live.
+    Weights are at hand up to a share of a chip's memory. If no ready unit has its weight at hand,
+    all are dropped, and that of the unit that has waited longest is taken.
     """
-    graph, room = rule_graph(problem), share * min(problem.limits.sram_bytes)
+    graph, most_bytes = rule_graph(problem), share * min(problem.limits.sram_bytes)
     weight_of = _heaviest_weight(problem, 1)[graph.units].tolist()
     sizes, missing = problem.weight_bytes.tolist(), np.diff(graph.before_ptr)
     at_hand, held = set[int](), 0.0
@@ -145,7 +145,7 @@ def tile_major(problem: PartitionProblem, share: float) -> Order:
         nonlocal held
         weight = weight_of[node]
         if weight >= 0 and weight not in at_hand:
-            if at_hand and held + sizes[weight] > room:
+            if at_hand and held + sizes[weight] > most_bytes:
                 waiting.append(node)
                 return
             at_hand.add(weight)
@@ -171,7 +171,7 @@ def tile_major(problem: PartitionProblem, share: float) -> Order:
 
 
 def _heaviest_weight(problem: PartitionProblem, fewest: int) -> Longs:
-    """`[N]`, for each unit the largest of its weights that so many units use at least, or -1."""
+    """`[N]`, for each unit the largest of its weights with `fewest` users or more, or -1."""
     best = np.full(problem.num_units, -1, dtype=np.int64)
     counts = np.diff(problem.weight_ptr)
     weight = np.repeat(np.arange(counts.size), np.where(counts >= fewest, counts, 0))

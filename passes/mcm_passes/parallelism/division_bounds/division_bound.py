@@ -18,9 +18,9 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import PricesParts, costs_in
-from mcm_compiler.contracts.divisions import DividedKernel, DivisionBound
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import Bools, Floats
+from mcm_compiler.contracts.sharding.divisions import DividedKernel, DivisionBound
 from mcm_compiler.contracts.target import PackageLimits, Target, kind_names_of
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.text.units import count_text, seconds_text
@@ -77,6 +77,8 @@ def division_bound(kernels: Sequence[DividedKernel], limits: PackageLimits) -> D
     Every chip counts as the one with the most memory, and as the fastest. Where weights may be
     streamed, memory forces nothing.
     """
+    if not kernels:
+        return None
     table = _Table(kernels, limits)
     best: _Range | None = None
     for p in np.unique(table.first).tolist():

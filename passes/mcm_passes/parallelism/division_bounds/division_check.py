@@ -1,4 +1,4 @@
-"""Whether the prices of a bound over all divisions show it, by other code than finds them."""
+"""The proof of a bound over all divisions by its prices, with other code than finds them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.divisions import DividedKernel, DivisionBound
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.sharding.divisions import DividedKernel, DivisionBound
 from mcm_compiler.contracts.target import PackageLimits, Target
 from mcm_passes.parallelism.division_bounds.division_bound import divided_kernels
 
@@ -35,8 +35,8 @@ class DivisionCheck:
     def rules_out_period(self, bound: DivisionBound, limits: PackageLimits) -> bool:
         """See `ProvesDivisions`.
 
-        By weak duality a chip with M bytes does at most M times the price of a byte, and what the
-        work of each kernel is worth beyond its weights; and never more than a period.
+        By weak duality, a chip does at most the price of all its bytes, and what the work of each
+        kernel is worth beyond that of its weights. It never does more than a period.
         """
         chips, streams = limits.num_chips, limits.stream_bytes_per_s > 0.0
         if not 0 <= bound.first <= bound.last < chips or min(bound.prices, default=-1.0) < 0.0:
@@ -60,7 +60,9 @@ class DivisionCheck:
                     held = 0 if streams else kernel.weight_bytes
                     gain = kernel.seconds - kernel.launch_s - price * held
                     parts.append(kernel.launch_s + max(gain, 0.0))
-            done.append(min(period_s, math.fsum(parts)))
+            done.append(math.fsum(parts))
+            if price > 0.0 and done[-1] >= period_s:
+                return False  # a price that limits nothing
         return math.fsum(done) <= math.fsum(kernel.seconds for _, _, kernel in counted)
 
 

@@ -71,7 +71,7 @@ def whole_demands(model: ir.Model) -> WholeDemands:
 
 
 def _common(facts: Iterator[Facts]) -> int:
-    """What is true of a single element of each value."""
+    """Facts that hold for a single element of each value."""
     found = [one.get(0, 0) for one in facts]
     both = found[0] if found else 0
     for bits in found[1:]:
@@ -87,7 +87,7 @@ class _Demands:
         self.serves: defaultdict[ir.Value, Facts] = defaultdict(dict)
 
     def add(self, node: ir.Node) -> None:
-        """What elements of the results of an op need."""
+        """Add the needs of elements of the results of an op."""
         for k, operand in enumerate(node.inputs):
             if operand is None:
                 continue
@@ -101,7 +101,7 @@ class _Demands:
                         _add(self.needs[result], result, made, bits)
 
     def add_use(self, node: ir.Node) -> None:
-        """What elements of the operands of an op are needed for."""
+        """Add the uses of elements of the operands of an op."""
         own = self.own(node)
         for k, operand in enumerate(node.inputs):
             if operand is None or operand in self._constants:
@@ -197,7 +197,7 @@ class _Demands:
 
 
 def _joint(found: list[list[tuple[int, int]]]) -> list[tuple[int, int]]:
-    """What is true of the elements of all results, along the axes that any of them asks for."""
+    """Facts of the elements of all results together, along the axes of any of them."""
     joint = found[0] if found else []
     for facts in found[1:]:
         joint = [(a | b, x & y) for a, x in joint for b, y in facts if x & y]
@@ -222,7 +222,7 @@ def _axis(node: ir.Node) -> int:
 
 
 def _regular(node: ir.Node, rule: ShardingRule) -> bool:
-    """Whether each element of a result reads its operands where the loops of the rule say."""
+    """True if each element of a result reads its operands where the loops of the rule say."""
     kinds = {factor.kind for factor in rule.factors}
     allowed = {FactorKind.PASS}
     if any(word in node.op_type for word in SUMS):
@@ -235,7 +235,7 @@ def _regular(node: ir.Node, rule: ShardingRule) -> bool:
 
 
 def _is_used(node: ir.Node, k: int) -> bool:
-    """Whether the windows of an op read every element of an image, if it has windows."""
+    """True if the windows of an op read every element of an image, if it has windows."""
     if node.op_type not in WINDOWED or k or node.op_type == "GlobalAveragePool":
         return True
     image, out, weight = (

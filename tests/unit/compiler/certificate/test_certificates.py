@@ -23,6 +23,7 @@ from mcm_compiler.certificate.files import MAX_ARRAY_BYTES, read_certificate, wr
 from mcm_compiler.certificate.stored_problem import Array
 from mcm_compiler.checking.certificate_check import MARGIN, check_certificate
 from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.divisions_check import check_divisions
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
 from mcm_compiler.checking.lowered_figures import check_lowered
 from mcm_compiler.contracts.partition import PartitionProblem
@@ -360,3 +361,44 @@ def test_every_array_is_documented(folder: Path) -> None:
     text = (ROOT / "docs/reference/output-folder.md").read_text()
     for name in load_file(folder / ARRAYS):
         assert f"`{name.removesuffix('.text').removesuffix('.ends').removesuffix('.ptr')}`" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "factor", "code"),
+    [
+        ("seconds", 1.5, "MCM-V070"),
+        ("before_bytes", 2.0, "MCM-V070"),
+        ("after_bytes", 2.0, "MCM-V070"),
+        ("weight_bytes", 2.0, "MCM-V070"),
+        ("price", -1.0, "MCM-V071"),
+        (None, 1.01, "MCM-V071"),
+    ],
+)
+def test_an_altered_bound_over_all_divisions_is_refused(
+    folder: Path, name: str | None, factor: float, code: str
+) -> None:
+    found, certificate = opened(folder)
+    bound = certificate.divisions
+    assert bound is not None
+    assert "over all divisions re-proved" in check_divisions(found, certificate)[0]
+    if name is None:
+        bound = dataclasses.replace(bound, seconds=bound.seconds * factor)
+    elif name == "price":
+        bound = dataclasses.replace(bound, prices=tuple(factor for _ in bound.prices))
+    else:
+        kernels = [
+            dataclasses.replace(k, **{name: type(getattr(k, name))(getattr(k, name) * factor)})
+            for k in bound.kernels
+        ]
+        assert kernels != list(bound.kernels)
+        bound = dataclasses.replace(bound, kernels=tuple(kernels))
+    with pytest.raises(CompileError) as caught:
+        check_divisions(found, dataclasses.replace(certificate, divisions=bound))
+    assert caught.value.diagnostics[0].code == code
+
+
+def test_a_bound_over_all_divisions_needs_all_its_arrays(folder: Path) -> None:
+    edit_arrays(lambda arrays: arrays.pop("division.price"))(folder)
+    with pytest.raises(CompileError) as caught:
+        read_certificate(folder)
+    assert caught.value.diagnostics[0].code == "MCM-A020"

@@ -348,7 +348,7 @@ def test_another_target_with_the_right_hash_is_for_the_check_to_find(folder: Pat
     result = invoke("check", folder)
     assert result.exit_code == 1
     codes = set(re.findall(r"error\[(MCM-[A-Z]\d+)\]", result.stderr))
-    assert codes == {"MCM-V042", "MCM-V053"}
+    assert {"MCM-V042", "MCM-V053"} <= codes
     assert "duration_s" in result.stderr
 
 

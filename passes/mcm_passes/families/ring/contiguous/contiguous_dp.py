@@ -243,9 +243,10 @@ class _Search(Search):
 
     def cut(self, order: Order, windows: Windows | RoutedWindows) -> None:
         """Bisects on the period along one order, below the best one known."""
-        within, tolerance = partial(chain_windows, windows), self._tolerance
         if isinstance(windows, RoutedWindows):
             within, tolerance = windows.cuts_within, STRICT_TOLERANCE
+        else:
+            within, tolerance = partial(chain_windows, windows), self._tolerance
         attempt = self._attempt(order, within)
         high = attempt(self.best_period_s * (1.0 - tolerance))
         # Most optima are near the lower end, so guesses lean towards it.

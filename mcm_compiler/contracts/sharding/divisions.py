@@ -14,7 +14,7 @@ from mcm_compiler.graph.annotations import AnnotationKey
 
 @dataclass(frozen=True)
 class DividedKernel:
-    """What all divisions of a kernel have in common.
+    """Numbers that all divisions of a kernel have in common.
 
     Attributes:
         name: of its last op.
@@ -74,5 +74,7 @@ class ProvesDivisions(Protocol):
         ...
 
 
-DIVISION_BOUND: AnnotationKey[DivisionBound] = AnnotationKey("division_bound", derived_from=())
-"""The bound of the undivided model; absent where none is known."""
+DIVISION_BOUND: AnnotationKey[DivisionBound | None] = AnnotationKey(
+    "division_bound", derived_from=()
+)
+"""The bound of the undivided model; None where none is known."""
