@@ -176,7 +176,11 @@ def same(left: np.ndarray | None, right: np.ndarray | None) -> bool:
 @given(cases())
 def test_tiles_with_their_halos_are_proven(case: Case) -> None:
     grid = tiles(case)
-    assume(all(start < stop for row in grid for tile in row for start, stop, *_ in tile))
+    for tile in itertools.chain(*grid):
+        for axis, (start, stop, before, after) in zip(case.axes, tile, strict=True):
+            reach = (axis.kernel - 1) * axis.dilation + 1
+            # On windows that are larger than the image with its padding, runtimes differ.
+            assume(start < stop and stop - start + before + after >= reach)
     whole, chip = models(case, grid)
     assert same(outputs(whole), outputs(chip))
     found = prove_one_chip(whole, chip)
