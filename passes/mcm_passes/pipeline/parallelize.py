@@ -17,8 +17,10 @@ from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.sharding import sharding
+from mcm_compiler.contracts.sharding.divisions import DIVISION_BOUND, DividedKernel
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.annotations import known_keys
+from mcm_compiler.graph.states import STATES
 from mcm_compiler.machines.machine_builder import equal_shares, shares_alike
 from mcm_compiler.options import AUTO, CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, PassContext
@@ -32,6 +34,7 @@ from mcm_passes.mapping.problem.unrolled_problem import unrolled
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import with_chips
 from mcm_passes.parallelism.copies import chosen_round, round_search
+from mcm_passes.parallelism.division_bounds.division_bound import divided_kernels, division_bound
 from mcm_passes.parallelism.divisions import division_search
 from mcm_passes.parallelism.replicas import replicas, unrolling
 from mcm_passes.pipeline.shard_oversized import MIB, ShardOversized
@@ -70,6 +73,7 @@ class Parallelize(ShardOversized):
         replication.REPLICATION,
         replication.COPIED_FOR,
         replication.DIVISION,
+        DIVISION_BOUND,
     )
 
     chips: int = 0
@@ -97,6 +101,7 @@ class Parallelize(ShardOversized):
                 MCM-F012 for pins; MCM-P018 for a number of replicas that cannot be, MCM-P065
                 for a round that cannot be.
         """
+        kernels = _undivided_kernels(model, context)
         known, divisions = replication.DIVISION.find(model), self._divisions(model, context)
         original = kept_copy(model) if divisions else model
         found = self._built(model, context)
@@ -117,6 +122,7 @@ class Parallelize(ShardOversized):
         replication.PACKAGE_EVALUATOR.set(model, evaluator)
         replication.REPLICATION.set(model, chosen)
         replication.DIVISION.set(model, known or found.step.division)
+        DIVISION_BOUND.set(model, division_bound(kernels or (), found.problem.limits))
         return found.divided or found.round is not None
 
     @property
@@ -300,6 +306,14 @@ class _Built:
                 return replication.Replication(1, self.problem.num_chips, round=classes)
             return replace(self.compared, round=classes)
         return replace(replicas.given_replicas(self.problem, self.wanted), round=classes)
+
+
+def _undivided_kernels(model: ir.Model, context: PassContext) -> tuple[DividedKernel, ...] | None:
+    """The kernels that a bound over all divisions is about; None where it would mean nothing."""
+    divided = sharding.APPLIED_PLAN.present(model) or sharding.SHARDING_PLAN.present(model)
+    if divided or STATES.present(model) or not context.options.goal.plain:
+        return None
+    return divided_kernels(model, context.target, FUSION_PLAN.get(model))
 
 
 def _free(options: CompileOptions) -> bool:
