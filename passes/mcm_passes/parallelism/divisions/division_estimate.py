@@ -101,10 +101,12 @@ class PeriodEstimate:
         return found
 
     def cut(self, unit: int, count: int, each_s: float, *, sliced: bool) -> Pieces:
-        """Tiles of a unit that is one kernel, with a part of its weights or all of them each."""
-        joins_s = self._joins[unit]
+        """Tiles of a unit that is one kernel, with a part of its weights or all of them each.
+
+        What takes operands apart and puts results together runs as part of the tiles.
+        """
         each_bytes = self._weights[unit] / count if sliced else None
-        return Pieces(count, each_s, each_bytes, joins_s, joins_s)
+        return Pieces(count, each_s, each_bytes)
 
     def reachable_s(self, pieces: Mapping[int, Pieces]) -> float:
         """Seconds between inferences that some number of replicas may reach.
