@@ -217,9 +217,8 @@ def _gap(report: Mapping[str, Any]) -> float | None:
     if (facts := report.get("fabrics")) is not None:
         reached = max(row["period_s"] * (1 + row["error"]) for row in facts["chips"])
         return reached / max(row["bound_s"] for row in facts["chips"]) - 1
-    if report["lower_bound_s"] is None:
-        return None
-    return report["analytic_period_s"] / report["lower_bound_s"] - 1
+    bound = (report.get("divisions") or {"bound_s": report["lower_bound_s"]})["bound_s"]
+    return None if bound is None else report["analytic_period_s"] / bound - 1
 
 
 def bound_and_reached(folder: Path) -> tuple[float | None, float]:
