@@ -159,5 +159,5 @@ def test_a_folder_that_was_made_from_false_shapes_is_refused(
     rehash(folder)
     monkeypatch.undo()
     found = check_folder(folder)
-    assert [step.name for step in found.steps if not step.holds] == ["source"]
+    assert [step.name for step in found.steps if not step.holds] == ["source", "bound"]
     assert found.diagnostics[0].code == "MCM-V052"

@@ -5,6 +5,7 @@ import pytest
 
 from mcm_compiler.page.contents import Compiled
 from mcm_compiler.page.timeline_view import timeline_section
+from mcm_compiler.report.sentences import round_of
 from tests.oracles.unpacked import unpacked
 
 
@@ -42,9 +43,10 @@ def test_no_resource_does_two_things_at_once_and_all_lies_in_the_window(which, r
 
 def test_inferences_follow_each_other_on_every_row(chain):
     _, ptr, _, _, label, group, _ = drawn(chain)
+    steps = {1, round_of(chain.report)}
     for a, b in pairwise(ptr):
         for one in np.unique(label[a:b]):
-            assert set(np.diff(group[a:b][label[a:b] == one]).tolist()) <= {1}
+            assert set(np.diff(group[a:b][label[a:b] == one]).tolist()) <= steps
 
 
 def test_stalls_stand_beside_it_as_shares(chain):

@@ -274,7 +274,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> _Simulator:
     def read_compiled(_folder: Path) -> SimpleNamespace:
         result = example_result()
         return SimpleNamespace(
-            manifest=SimpleNamespace(replicas=1, chips_each=0),
+            manifest=SimpleNamespace(replicas=1, round=1, chips_each=0, at_once=1),
             target=Target(),
             program=result.program,
             chips=result.chips or (),
