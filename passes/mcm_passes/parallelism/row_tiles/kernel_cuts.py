@@ -41,6 +41,9 @@ takes longer than its share of the package."""
 ALIGNMENTS = (64, 32, 16, 8, 4, 2, 1)
 """Extents that tiles may be multiples of."""
 
+EACH_COUNT = 64
+"""From twice as many tiles on, not every number of tiles is tried."""
+
 _SLIDING = frozenset(
     {"AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool", "QLinearConv"}
 )  # fmt: skip
@@ -180,10 +183,7 @@ class KernelCuts:
         most_s: float,
         most_total_s: float,
     ) -> tuple[int, Bounds, float, float] | None:
-        fewest = max(2, math.ceil(seconds / most_s))
-        counts = [fewest + more for more in range(1 + fewest // 4 + 1)]
-        while counts[-1] > 2:
-            counts.append(max(2, min(counts) - max(1, fewest // 4)))
+        counts = _tile_counts(seconds / most_s, max((r.rows for r in regions), default=0))
         best: tuple[tuple[float, ...], tuple[int, Bounds, float, float]] | None = None
         for index, region in enumerate(regions):
             shared = self._read_whole(region)
@@ -280,6 +280,14 @@ def _height(region: RowRegion) -> int:
         if node.op_type in _SLIDING and len(dims) > 2 and op.factor in dims[2]:
             return region.rows
     return 0
+
+
+def _tile_counts(wanted: float, most: int) -> list[int]:
+    """Numbers of tiles that are tried: a quarter more than wanted, then ever fewer."""
+    fewest = max(2, math.ceil(min(wanted, most)))
+    step = max(1, fewest // 4)
+    more = range(fewest, fewest + fewest // 4 + 2, max(1, fewest // EACH_COUNT))
+    return [*more, *range(fewest - step, 2, -step), 2]
 
 
 def _candidates(extent: int, counts: Sequence[int]) -> Iterator[Bounds]:

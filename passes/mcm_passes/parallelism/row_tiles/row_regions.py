@@ -124,7 +124,6 @@ class RowRegions:
         rule = self._rule(main)
         if rule is None or len(main.outputs) > 1:
             return
-        inside = set(nodes)
         for dim in rule.outputs[0] or ():
             factor = _major(rule, dim)
             size = None if factor is None else rule.factors[factor].size
@@ -132,8 +131,8 @@ class RowRegions:
                 continue
             region = RowRegion(size)
             if self._take(region, main, factor, main):
-                self._grow(region, [*main.inputs, *main.outputs], inside)
-                if len(region.ops) == len(inside):
+                self._grow(region, [*main.inputs, *main.outputs], nodes)
+                if len(region.ops) == len(nodes):
                     yield region
 
     def of(self, node: ir.Node) -> Iterator[RowRegion]:
@@ -163,7 +162,7 @@ class RowRegions:
         self,
         region: RowRegion,
         pending: list[ir.Value | None],
-        inside: set[ir.Node] | None = None,
+        inside: Sequence[ir.Node] | None = None,
     ) -> None:
         while pending:
             value = pending.pop()
@@ -171,11 +170,7 @@ class RowRegions:
                 continue
             if inside is None and self._size(value) <= self._small:
                 continue
-            producer = value.producer()
-            beside = [use.node for use in value.uses()]
-            for node in [producer, *beside] if producer is not None else beside:
-                if inside is not None and node not in inside:
-                    continue
+            for node in _around(value) if inside is None else inside:
                 if node not in region.ops and self._joins(region, node, value):
                     pending += [*node.inputs, *node.outputs]
 
@@ -260,6 +255,13 @@ def least_rows(node: ir.Node, op: TiledOp) -> int:
     return -(-least // op.unit)
 
 
+def _around(value: ir.Value) -> list[ir.Node]:
+    """The op that makes a value, and those that read it."""
+    producer = value.producer()
+    readers = [use.node for use in value.uses()]
+    return readers if producer is None else [producer, *readers]
+
+
 def _merged_rows(node: ir.Node, size: int) -> list[int]:
     """Coarser rows of a loop of `size` units, which a reshape before or after the op merges.
 
@@ -268,9 +270,7 @@ def _merged_rows(node: ir.Node, size: int) -> list[int]:
     """
     found: dict[int, None] = {}
     for value in (*node.inputs, *node.outputs):
-        producer = value.producer() if value is not None else None
-        readers = [use.node for use in value.uses()] if value is not None else []
-        for view in filter(None, (producer, *readers)):
+        for view in () if value is None else _around(value):
             if view.op_type not in VIEWS or view is node:
                 continue
             for end in (view.inputs[0], view.outputs[0]):

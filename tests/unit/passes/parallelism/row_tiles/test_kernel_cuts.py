@@ -135,3 +135,10 @@ def test_bounds_are_nearly_equal_multiples():
     assert even_bounds(28, 3, 8) == ((0, 8), (8, 16), (16, 28))
     assert even_bounds(7, 3, 1) == ((0, 2), (2, 4), (4, 7))
     assert even_bounds(5, 8, 2) == ((0, 2), (2, 4), (4, 5))
+
+
+def test_a_grain_that_no_tile_can_have_is_answered_at_once():
+    numbers = kernel_cuts._tile_counts(1e9, 50_000)
+    assert len(numbers) < 100
+    assert {2, 50_000} <= set(numbers)
+    assert kernel_cuts._tile_counts(7.5, 64) == [8, 9, 10, 11, 6, 4, 2]
