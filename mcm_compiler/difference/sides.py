@@ -157,7 +157,7 @@ def _side(folder: str, opened: OpenedFolder, note: Diagnostic | None) -> Side:
         bound_argument=report.get("bound_argument"),
         places_each=each,
         pins=tuple(f"{name}={chip}" for name, chip in pins),
-        loads=_loads(report),
+        loads=_loads(report, opened.manifest.round),
         memory=tuple(
             Memory(
                 f"chip {row['chip']}",
@@ -177,15 +177,15 @@ def _side(folder: str, opened: OpenedFolder, note: Diagnostic | None) -> Side:
     )
 
 
-def _loads(report: Mapping[str, Any]) -> tuple[Load, ...]:
+def _loads(report: Mapping[str, Any], classes: int) -> tuple[Load, ...]:
     loads = [
-        Load("compute", f"chip {row['chip']}", float(row["busy_s"]), row["utilisation"])
+        Load("compute", f"chip {row['chip']}", row["busy_s"] / classes, row["utilisation"])
         for row in report["chips"]
     ]
     for row in report["links"] or ():
         ends = int(row["source"]), int(row["destination"])
         kind = _KINDS[channel_kind(*ends)]
-        loads.append(Load(kind, _channel_name(*ends), float(row["busy_s"]), row["utilisation"]))
+        loads.append(Load(kind, _channel_name(*ends), row["busy_s"] / classes, row["utilisation"]))
     return tuple(loads)
 
 

@@ -18,6 +18,7 @@ from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.run_folder import run_folder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.difference.sides import read_package
 from mcm_compiler.execution.runner import run_model
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_hardware.families.ring.ring_target import RingTarget, mcm4
@@ -81,6 +82,12 @@ def test_a_folder_of_rounds_holds_with_figures_per_inference(folder: Path, model
     stored = [chip["weights"] for chip in manifest["chips"]]
     names = [entry["name"] for entry in stored[0]]
     assert len(names) == len(set(names))
+
+
+def test_a_diff_has_the_loads_of_an_inference(folder: Path) -> None:
+    rows = json.loads((folder / "report.json").read_text())["chips"]
+    busy_s = [load.busy_s for load in read_package(folder).loads if load.kind == "compute"]
+    assert busy_s == pytest.approx([row["busy_s"] / 3 for row in rows])
 
 
 def test_inference_i_of_a_run_is_one_of_class_i_modulo_the_round(folder: Path, model: Path) -> None:
