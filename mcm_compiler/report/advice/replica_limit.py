@@ -32,7 +32,8 @@ def limit_sentence(report: Mapping[str, Any]) -> str | None:
     if replication is None or report["target"]["chips"] <= 1:
         return None
     chosen = replication["replicas"]
-    if not replication.get("considered"):
+    asked = (report.get("options") or {}).get("replicas") is not None
+    if asked or not replication.get("considered"):
         return _asked(report, chosen)
     larger = [one for one in replication["considered"] if one["replicas"] > chosen]
     if not larger:

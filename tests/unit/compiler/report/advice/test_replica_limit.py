@@ -93,6 +93,12 @@ def test_every_chip_is_taken() -> None:
     assert limit_sentence(data) == "no more than 4: each has 1 chip, and all 4 chips are taken"
 
 
+def test_a_number_that_was_asked_for_needs_no_other_reason() -> None:
+    """A round has bounds for all numbers, whichever the user asked for."""
+    data = report(options={"replicas": 2})
+    assert limit_sentence(data) == "2, as asked for; no other number was looked at"
+
+
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
