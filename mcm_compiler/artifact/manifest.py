@@ -271,7 +271,7 @@ def read_manifest(folder: Path) -> Manifest:
     if "placement" in data and not _is_placement(data["placement"], manifest):
         raise damaged(
             path,
-            "placement is not what chips, replicas and chips_each say: chip "
+            "placement is not what chips, replicas, chips_each and round say: chip "
             "pipeline * chips_each + runs runs the model of chip runs",
         )
     return manifest

@@ -13,8 +13,10 @@ from mcm_compiler.text.option_fields import asked
 @verb(plugins=False)
 def command(
     folder: Path = FOLDER,
-    input_path: Path = asked("path", "", "One array per model input.", flag="--input", short="-i",
-                             required=True),
+    input_path: Path = asked(
+        "path", "", "One array per model input; where the folder has rounds of L inferences, also "
+        "with a leading axis of a multiple of L.", flag="--input", short="-i", required=True,
+    ),
     output: Path | None = asked("new file", "", "The .npz file for the outputs.", short="-o"),
     steps: int = asked(
         "whole", "", "Number of decode steps of one sequence, each on the states of the step "

@@ -15,6 +15,7 @@ from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import placeable_nodes
+from mcm_compiler.graph.rounds import class_of
 from mcm_passes.mapping.models import mapping_of
 
 MOST_COMPARED = 400
@@ -42,7 +43,15 @@ class KnownNames:
         return [name for name in self._all if matches(name)]
 
     def hint(self, wanted: str) -> str:
-        """What the user may have meant."""
+        """What the user may have meant: ops of a round or a division, or a name that is near."""
+        found = class_of(wanted)
+        name = wanted if found is None else found[0]
+        if found is not None and name in self._all:
+            return f"'@{found[1]}' is of an op in rounds: give `--round`, as that compile had it"
+        whole, mark, _ = name.rpartition("/")
+        if mark and whole in self._all:
+            division = "give `parallelize` the option that note MCM-P071 of that compile names"
+            return f"{quote(whole)} was divided there: {division}, with --passes"
         near = self._nearest(wanted)
         if not near:
             return "mcmc opt prints the names of all ops"

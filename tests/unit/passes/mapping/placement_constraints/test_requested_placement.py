@@ -89,6 +89,14 @@ def test_patterns_take_linear_time():
     assert names.matching("*a" * 2000 + "b") == []
 
 
+def test_names_of_a_compile_that_found_a_round_or_a_division_say_how_to_repeat_it():
+    names = KnownNames(["/conv/Conv", "/conv/Con"])
+    assert "give `--round`" in names.hint("/conv/Conv@2")
+    for divided in ("/conv/Conv/tile_3", "/conv/Conv/tile_3@1"):
+        assert "note MCM-P071" in names.hint(divided)
+    assert names.hint("/conv/Conv@x") == "did you mean '/conv/Conv' or '/conv/Con'?"
+
+
 def test_near_names_are_found_among_many():
     names = KnownNames([f"/encoder/layer.{k}/MatMul" for k in range(30_000)])
     assert "'/encoder/layer.17/MatMul'" in names.hint("/encoder/layer.17/MatMull")
