@@ -83,7 +83,8 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
     with PROBLEM_MODELS.at_work(certificate.problem_model, model):
         check_other_placements(certificate, derived, joined, target, model)
     units = count_text(certificate.problem.num_units, "op group")
-    matched = f"matches the chip models ({units}), {seconds_text(period_s)} a replica (analytic)"
+    per = "a replica" if manifest.round == 1 else f"a round of {manifest.round} inferences"
+    matched = f"matches the chip models ({units}), {seconds_text(period_s)} {per} (analytic)"
     machine, compared = machine_of(target), ""
     if layout.PROGRAM in manifest.files:
         own = dataclasses.replace(certificate.problem, limits=limits)

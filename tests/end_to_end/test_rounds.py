@@ -70,7 +70,10 @@ def folder(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_folder_of_rounds_holds_with_figures_per_inference(folder: Path, model: Path) -> None:
-    assert check_folder(folder, model=model).holds
+    checked = check_folder(folder, model=model)
+    assert checked.holds
+    (proven,) = (step.detail for step in checked.steps if step.name == "certificate")
+    assert "a round of 3 inferences (analytic)" in proven
     manifest = json.loads((folder / "manifest.json").read_text())
     report = json.loads((folder / "report.json").read_text())
     replication = report["replication"]
