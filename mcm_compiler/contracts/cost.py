@@ -98,14 +98,14 @@ class LeastWork:
 
     Attributes:
         seconds: on chips of speed 1.
-        launch_s: the part of it that is the launch.
+        untied_s: the part of it that no weights limit, such as the launch.
         weight_share: share of the weights of the kernel's product that a chip has to hold to do
-            all work; for a share of the work it has to hold that share of them. 0 where work and
+            all the rest; for a share of that it has to hold that share of them. 0 where work and
             weights have no such relation.
     """
 
     seconds: float
-    launch_s: float
+    untied_s: float
     weight_share: float
 
 

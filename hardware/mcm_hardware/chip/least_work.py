@@ -9,13 +9,18 @@ parts together take at least as long as each engine is busy with them.
 from __future__ import annotations
 
 from mcm_compiler.contracts.cost import LeastWork
+from mcm_hardware.chip import tile_cycles
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.kernel_work import KernelWork
 from mcm_hardware.op_costs.work import Gemm
 
 
-def least_work(chip: ChipSpec, work: KernelWork) -> LeastWork:
+def least_work(chip: ChipSpec, work: KernelWork, *, in_blocks: bool) -> LeastWork:
     """On a chip of speed 1, with one launch.
+
+    Where engines take turns on blocks of results (`cycle_times`), no part of a product has more
+    blocks than the whole. So `1 / blocks` of the shorter time is added at least: for any sums of
+    times `a` and `v` of parts, `max(a, v) + min(a, v) / b` is at least `a + v / b` and `v + a / b`.
 
     A product of a part runs on the array or on the lanes as a whole. Of several products in a
     kernel, one may run on the array while another runs on the lanes, which halves their sum at
@@ -28,10 +33,15 @@ def least_work(chip: ChipSpec, work: KernelWork) -> LeastWork:
     lanes_s = work.lane_ops / (chip.vector.lanes * chip.vector.clock_hz)
     memory_s = (work.read_bytes + work.write_bytes) / chip.sram_bytes_per_s
     product_s = max([together_s / 2.0, *(seconds for seconds, _ in products)])
-    seconds = max(product_s, lanes_s, memory_s)
-    alone = len(products) == 1 and seconds == product_s
-    share = products[0][1] if alone else 0.0
-    return LeastWork(chip.launch_s + seconds, chip.launch_s, share)
+    seconds = max(product_s, lanes_s)
+    exposed_s = 0.0
+    if in_blocks and len(products) == 1 and product_s > 0.0:
+        blocks = tile_cycles.result_blocks(chip.array, work.gemms[0].gemm)
+        exposed_s = min(product_s, lanes_s) / blocks
+    bound = len(products) == 1 and seconds == product_s and seconds + exposed_s >= memory_s
+    untied_s = chip.launch_s + (exposed_s if bound else 0.0)
+    seconds = max(seconds + exposed_s, memory_s)
+    return LeastWork(chip.launch_s + seconds, untied_s, products[0][1] if bound else 0.0)
 
 
 def _product(chip: ChipSpec, gemm: Gemm) -> tuple[float, float]:

@@ -117,8 +117,9 @@ class Roofline:
             return LeastWork(self.group_cost(nodes).seconds, 0.0, 0.0)
         if self.timing not in (engine_times, cycle_times):
             return None
-        found, speed = least_work(self.chip, kernel_work(nodes, self.chip.storage)), self.chip.speed
-        return LeastWork(found.seconds / speed, found.launch_s / speed, found.weight_share)
+        work, speed = kernel_work(nodes, self.chip.storage), self.chip.speed
+        found = least_work(self.chip, work, in_blocks=self.timing is cycle_times)
+        return LeastWork(found.seconds / speed, found.untied_s / speed, found.weight_share)
 
     def _reference_cost(self, nodes: Sequence[ir.Node]) -> NodeCost:
         """Cost on a chip of speed 1; the speed is divided by once, so that it scales exactly."""

@@ -19,9 +19,9 @@ class DividedKernel:
     Attributes:
         name: of its last op.
         seconds: least work of all parts together, on a chip of speed 1.
-        launch_s: the part of it that is the launch.
-        weight_bytes: weights of its own that a chip must hold to do all of it; for a share of the
-            work, the same share of them. 0 where work and weights have no such relation.
+        untied_s: the part of it that no weights limit, such as the launch.
+        weight_bytes: weights of its own that a chip must hold to do all the rest; for a share of
+            that, the same share of them. 0 where work and weights have no such relation.
         before_bytes: weights that are used, all of them, for each element that a part computes.
             The chips up to that part's hold them.
         after_bytes: weights that are used, all of them, for what needs such an element, whichever
@@ -30,7 +30,7 @@ class DividedKernel:
 
     name: str
     seconds: float
-    launch_s: float
+    untied_s: float
     weight_bytes: int
     before_bytes: int
     after_bytes: int

@@ -62,7 +62,7 @@ def divided_kernels(
             DividedKernel(
                 nodes[-1].name or "",
                 0.0 if vanishes else least.seconds,
-                0.0 if vanishes else least.launch_s,
+                0.0 if vanishes else least.untied_s,
                 int(bytes_of(own[0]) * least.weight_share) if alone and not vanishes else 0,
                 min(bytes_of(demands.before[node]) for node in nodes),
                 min(bytes_of(demands.after[node]) for node in nodes),
@@ -121,7 +121,7 @@ class _Table:
 
         self.first, self.last = places("before_bytes"), chips - 1 - places("after_bytes")
         self._work, self._tied = work[order], tied[order]
-        self._launch = np.array([k.launch_s for k in kernels], np.float64)[order]
+        self._untied = np.array([k.untied_s for k in kernels], np.float64)[order]
         self._room = float(max(limits.sram_bytes))
         self._speed = max(limits.chip_speed or (1.0,))
 
@@ -150,10 +150,10 @@ class _Table:
 
         A fractional knapsack. Without weights to choose from, the price is one at which all fit.
         """
-        work, tied = self._work[there] - self._launch[there], self._tied[there]
+        work, tied = self._work[there] - self._untied[there], self._tied[there]
         used = np.cumsum(tied)
         whole = used <= self._room
-        limit = float(work[whole].sum() + self._launch[there].sum())
+        limit = float(work[whole].sum() + self._untied[there].sum())
         if whole.all():
             return limit, 1e-30
         k = int(np.argmin(whole))

@@ -58,8 +58,8 @@ class DivisionCheck:
             for first, last, kernel in counted if price > 0.0 else ():
                 if first <= place <= last:
                     held = 0 if streams else kernel.weight_bytes
-                    gain = kernel.seconds - kernel.launch_s - price * held
-                    parts.append(kernel.launch_s + max(gain, 0.0))
+                    gain = kernel.seconds - kernel.untied_s - price * held
+                    parts.append(kernel.untied_s + max(gain, 0.0))
             done.append(math.fsum(parts))
             if price > 0.0 and done[-1] >= period_s:
                 return False  # a price that limits nothing
