@@ -24,12 +24,19 @@ from mcm_compiler.artifact.manifest import (
 from mcm_compiler.components.cost_choice import choice_of
 from mcm_compiler.contracts.chips import states_of
 from mcm_compiler.contracts.program import LoweredProgram
-from mcm_compiler.contracts.replication import Replication
+from mcm_compiler.contracts.replication import REPLICATION, Replication
 from mcm_compiler.contracts.target import HOST, ChipModel, Target, Wire
 from mcm_compiler.equivalence.values.followed_passes import unfollowed_passes
 from mcm_compiler.graph import constants, dimensions, limits, trip_counts
 from mcm_compiler.graph.source import SourceModel
-from mcm_compiler.ir.rewriting.writer import DataLocation, write_with_data
+from mcm_compiler.ir.rewriting.writer import (
+    DataLocation,
+    initializers_of,
+    kept_whole,
+    large_tensors,
+    write_data,
+    write_with_data,
+)
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text import json_text
 
@@ -42,20 +49,49 @@ def write_chips(
     target: Target,
     program: LoweredProgram | None,
 ) -> None:
-    """Writes chip models, the annotated model, the target with its files, and the program."""
-    shared: dict[int, DataLocation] = {}
-    for chip in chips:
-        name = layout.chip_file(chip.chip)
-        written = write_with_data(chip.model, folder / name, layout.chip_data_file(chip.chip))
-        for tensor, place in written.items():
-            shared.setdefault(tensor, place)
-    write_annotated(source, compiled, target.limits.num_chips, folder, shared)
+    """Writes chip models, the annotated model, the target with its files, and the program.
+
+    In a round, a weight that several chips store is written once.
+    """
+    places: dict[int, DataLocation] = {}
+    data = _data_files(chips, REPLICATION.find(compiled))
+    with kept_whole():
+        for name, (_, tensors) in data.items():
+            places |= write_data(tensors, folder / name)
+        for chip in chips:
+            path, own = folder / layout.chip_file(chip.chip), layout.chip_data_file(chip.chip)
+            written = write_with_data(chip.model, path, own, places if data else None)
+            places = written | places
+        write_annotated(source, compiled, target.limits.num_chips, folder, places)
     (folder / layout.TARGET).write_bytes(target.source_text.encode())
     if (choice := choice_of(target)) is not None:
         for name, content in choice.stored.items():
             (folder / name).write_bytes(content)
     if program is not None:
         json_text.write(folder / layout.PROGRAM, program.to_dict())
+
+
+def _data_files(
+    chips: tuple[ChipModel, ...], replication: Replication | None
+) -> dict[str, tuple[tuple[int, ...], list[ir.TensorProtocol]]]:
+    """Of a round, the files of weights: which chips need each, and the tensors in it."""
+    if replication is None or replication.round == 1:
+        return {}
+    holders: dict[int, tuple[ir.TensorProtocol, dict[int, None]]] = {}
+    for chip in chips:
+        for tensor in large_tensors(chip.model):
+            holders.setdefault(id(tensor), (tensor, {}))[1][chip.chip] = None
+    of_chips: dict[tuple[int, ...], list[ir.TensorProtocol]] = {}
+    for tensor, held in holders.values():
+        of_chips.setdefault(tuple(held), []).append(tensor)
+    files: dict[str, tuple[tuple[int, ...], list[ir.TensorProtocol]]] = {}
+    shared = 0
+    for held, tensors in of_chips.items():
+        alone = len(held) == 1
+        name = layout.chip_data_file(held[0]) if alone else layout.shared_data_file(shared)
+        shared += not alone
+        files[name] = (held, tensors)
+    return files
 
 
 def folder_manifest(
@@ -68,6 +104,7 @@ def folder_manifest(
     replication: Replication | None = None,
 ) -> Manifest:
     """The manifest of a folder that is being made, without its files."""
+    data = _data_files(chips, replication)
     return Manifest(
         model=Path(source.name).name if source.path is not None else source.name,
         model_sha256=source.sha256,
@@ -79,7 +116,15 @@ def folder_manifest(
         inputs=input_entries(source),
         outputs=tuple(map(tensor_entry, source.original.graph.outputs)),
         wires=wires,
-        chips=tuple(chip_entry(chip, wires) for chip in chips),
+        chips=tuple(
+            replace(
+                chip_entry(chip, wires),
+                shared_data=tuple(
+                    name for name, (held, _) in data.items() if len(held) > 1 and chip.chip in held
+                ),
+            )
+            for chip in chips
+        ),
         files={},
         replicas=replication.replicas if replication else 1,
         chips_each=replication.chips_each if replication else target.limits.num_chips,
@@ -145,7 +190,15 @@ def chip_entry(chip: ChipModel, wires: tuple[Wire, ...]) -> ChipEntry:
             )
         ),
         order=tuple(node.name or "" for node in graph),
+        shared_data=_other_files(chip),
     )
+
+
+def _other_files(chip: ChipModel) -> tuple[str, ...]:
+    """Of a chip's model that was read from a folder, the files of weights that are not its own."""
+    tensors = [value.const_value for value in initializers_of(chip.model)]
+    files = {str(tensor.location) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)}
+    return tuple(sorted(files - {layout.chip_data_file(chip.chip)}))
 
 
 def tensor_entry(value: ir.Value) -> TensorEntry:

@@ -26,8 +26,13 @@ def chip_file(chip: int) -> str:
 
 
 def chip_data_file(chip: int) -> str:
-    """The weights of one chip."""
+    """The weights that one chip alone stores."""
     return f"{chip_file(chip)}.data"
+
+
+def shared_data_file(number: int) -> str:
+    """Weights that the same several chips store."""
+    return f"shared_{number:02d}.onnx.data"
 
 
 MAPPING_FILES = "mapping_*.json"

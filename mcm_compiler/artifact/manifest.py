@@ -86,6 +86,7 @@ class ChipEntry:
         sends: `(tensor, receiving chip or -1)` for each output and receiver; likewise.
         weights: its initializers, then those in bodies of control flow.
         order: names of its nodes in execution order.
+        shared_data: files of weights that further chips need, besides `chip_data_file`.
     """
 
     chip: Index
@@ -96,6 +97,7 @@ class ChipEntry:
     sends: tuple[tuple[str, Place], ...]
     weights: tuple[WeightEntry, ...]
     order: tuple[str, ...]
+    shared_data: tuple[str, ...] = ()
 
     @property
     def classes(self) -> tuple[int, ...]:
@@ -230,6 +232,9 @@ class Manifest:
         own = to_builtins(self)
         if self.round == 1:
             del own["counted"]["round"]
+        for chip in own["chips"]:
+            if not chip["shared_data"]:
+                del chip["shared_data"]
         return {"schema_version": SCHEMA_VERSION, **own, "placement": placement}
 
 

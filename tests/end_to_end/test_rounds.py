@@ -19,7 +19,7 @@ from mcm_compiler.checking.entry.run_folder import run_folder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.difference.sides import read_package
-from mcm_compiler.execution.runner import run_model
+from mcm_compiler.execution.runner import open_session, run_model
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_hardware.families.ring.ring_target import RingTarget, mcm4
 from tests.generators.changed_folders import rehash
@@ -234,3 +234,65 @@ def test_an_op_that_reads_two_classes_is_refused(folder: Path, tmp_path: Path) -
     report = check_folder(copy)
     assert "source" in {step.name for step in report.steps if not step.holds}
     assert any("reads inputs of the classes 0, " in fault.message for fault in report.diagnostics)
+
+
+@pytest.fixture(scope="module")
+def shared(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose chips 0 and 1 store one weight: classes of an op are pinned there."""
+    path = tmp_path_factory.mktemp("shared") / "out"
+    pins = {"first@0": 0, "first@1": 1}
+    compiled(model, "mcm4", path, round=2, replicas=1, pins=pins)
+    return path
+
+
+def test_a_weight_that_chips_share_is_stored_once(shared: Path) -> None:
+    manifest = json.loads((shared / "manifest.json").read_text())
+    needed = {chip["chip"]: chip.get("shared_data") for chip in manifest["chips"]}
+    assert needed[0] == needed[1] == ["shared_00.onnx.data"]
+    assert (shared / "shared_00.onnx.data").stat().st_size == 64 * 64 * 4
+    assert sum(path.stat().st_size for path in shared.glob("*.data")) < 64 * 96 * 4 + 8192
+    for chip in manifest["chips"]:
+        path = shared / chip["file"]
+        open_session(path)  # stock onnxruntime finds the weights
+        places = {
+            entry.value
+            for tensor in onnx.load(path, load_external_data=False).graph.initializer
+            for entry in tensor.external_data
+            if entry.key == "location"
+        }
+        assert places <= {f"{path.name}.data", *chip.get("shared_data", ())}
+    assert check_folder(shared).holds
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"),
+    [
+        ("location", "../shared_00.onnx.data", "MCM-I021"),
+        ("location", "/etc/passwd", "MCM-I021"),
+        ("location", "shared_07.onnx.data", "MCM-I020"),
+        ("offset", str(1 << 40), "MCM-I022"),
+        ("offset", "-4096", "MCM-A005"),
+        ("location", "annotated.onnx", "MCM-I022"),
+    ],
+)
+def test_a_place_of_a_shared_weight_outside_its_file(
+    shared: Path, tmp_path: Path, key: str, value: str, code: str
+) -> None:
+    changed = Path(shutil.copytree(shared, tmp_path / "out"))
+    path = changed / "chip_01.onnx"
+    proto = onnx.load(path, load_external_data=False)
+    entries = [e for t in proto.graph.initializer for e in t.external_data if e.key == key]
+    assert entries
+    entries[0].value = value
+    path.write_bytes(proto.SerializeToString(deterministic=True))
+    rehash(changed)
+    assert code in {found.code for found in check_folder(changed).diagnostics}
+
+
+def test_the_manifest_says_which_files_a_chip_needs(shared: Path, tmp_path: Path) -> None:
+    changed = Path(shutil.copytree(shared, tmp_path / "out"))
+    manifest = json.loads((changed / "manifest.json").read_text())
+    del manifest["chips"][0]["shared_data"]
+    (changed / "manifest.json").write_text(json.dumps(manifest))
+    steps = [step for step in check_folder(changed).steps if not step.holds]
+    assert "shared_data of 'chip_00.onnx'" in str(steps)

@@ -140,7 +140,9 @@ def check_structure(opened: OpenedFolder) -> str:
     if faults := [*check_states(manifest, starts, ends), *_check_wires(manifest, starts, ends)]:
         raise CompileError(faults)
     for entry, own in zip(manifest.chips, found, strict=True):
-        faults += _check_chip(entry, own, ("file", "receives", "sends"), manifest.chips)
+        faults += _check_chip(
+            entry, own, ("file", "receives", "sends", "shared_data"), manifest.chips
+        )
     CompileError.raise_any(faults)
     held = len(manifest.states.held)
     states = f", {count_text(held, 'state')} on their chips" if held else ""

@@ -7,10 +7,13 @@ takes no more memory than the largest lazy tensor. The bytes depend on the model
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -58,6 +61,41 @@ def initializers_of(model: ir.Model) -> Iterator[ir.Value]:
 def total_tensor_bytes(model: ir.Model) -> int:
     """Bytes of all initializers as stored in ONNX."""
     return sum(v.const_value.nbytes for v in initializers_of(model) if v.const_value is not None)
+
+
+def large_tensors(model: ir.Model) -> list[ir.TensorProtocol]:
+    """Tensors of initializers that go into external data."""
+    return [
+        v.const_value
+        for v in initializers_of(model)
+        if v.const_value is not None
+        and v.const_value.dtype is not ir.DataType.STRING
+        and v.const_value.nbytes >= EXTERNAL_FROM_BYTES
+    ]
+
+
+_WHOLE: ContextVar[dict[ir.TensorProtocol, np.ndarray] | None] = ContextVar("whole", default=None)
+
+
+@contextmanager
+def kept_whole() -> Generator[None]:
+    """While models are written, one weight at a time is kept whole for all that is cut from it."""
+    token = _WHOLE.set({})
+    try:
+        yield
+    finally:
+        _WHOLE.reset(token)
+
+
+def whole_array(tensor: ir.TensorProtocol) -> np.ndarray:
+    """The elements of a weight that parts are cut from; not to be changed."""
+    kept = _WHOLE.get()
+    if kept is None or isinstance(tensor, ir.ExternalTensor):
+        return tensor.numpy()
+    if tensor not in kept:
+        kept.clear()
+        kept[tensor] = tensor.numpy()
+    return kept[tensor]
 
 
 def write_model(model: ir.Model, path: Path, inline_bytes: int | None = None) -> None:
@@ -113,16 +151,9 @@ def write_with_data(
     if data_name is not None:
         known = shared or {}
         data_path = path.parent / data_name
-        pending = [
-            v.const_value
-            for v in initializers_of(model)
-            if v.const_value is not None
-            and id(v.const_value) not in known
-            and v.const_value.dtype is not ir.DataType.STRING
-            and v.const_value.nbytes >= EXTERNAL_FROM_BYTES
-        ]
+        pending = [tensor for tensor in large_tensors(model) if id(tensor) not in known]
         if pending:
-            written = _write_data(pending, data_path)
+            written = write_data(pending, data_path)
     places = {**(shared or {}), **written}
     proto = proto_with_references(model, lambda tensor: places.get(id(tensor)))
     for entry, value in zip(
@@ -135,7 +166,12 @@ def write_with_data(
     return written
 
 
-def _write_data(tensors: list[ir.TensorProtocol], path: Path) -> dict[int, DataLocation]:
+def write_data(tensors: list[ir.TensorProtocol], path: Path) -> dict[int, DataLocation]:
+    """Writes tensors one after the other, each once.
+
+    Returns:
+        The place of each (by `id`).
+    """
     places: dict[int, DataLocation] = {}
     with path.open("wb") as file:
         for tensor in tensors:

@@ -43,7 +43,7 @@ class Emit(Pass):
         side = REPLICATION.find(model) or Replication(1, 0)
         _check_ends(SOURCE.get(model).original, model, WIRES.get(model), side.round)
         folder = context.staging.path
-        for stale in (*folder.glob("chip_*.onnx"), *folder.glob("chip_*.onnx.data")):
+        for stale in (*folder.glob("chip_*.onnx"), *folder.glob("*_*.onnx.data")):
             stale.unlink()  # of a run before the graph changed, perhaps on more chips
         write_chips(
             folder,

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.graph.constants import add_initializer
 from mcm_compiler.ir.rewriting.naming import UnusedNames
-from mcm_compiler.ir.rewriting.writer import release
+from mcm_compiler.ir.rewriting.writer import release, whole_array
 from mcm_passes.parallelism.oversized.graph_edits import fixed_shape, op_like
 
 _SAME_AXES = frozenset({"Cast", "Identity"})
@@ -164,7 +164,7 @@ def slice_tensor(tensor: ir.TensorProtocol, cut: Slice, name: str) -> ir.TensorP
         )
 
     def read() -> ir.TensorProtocol:
-        part = cut.of_array(tensor.numpy())
+        part = cut.of_array(whole_array(tensor))
         release(tensor)
         return ir.Tensor(part, dtype=tensor.dtype, name=name)
 

@@ -45,7 +45,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         weight = rng.standard_normal((128, 128), dtype=np.float32)
         proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
     folder = tmp_path_factory.mktemp("tampered") / "out"
-    options = CompileOptions(chips=3, replicas=1, inferences=8)
+    options = CompileOptions(chips=3, replicas=1, round=1, inferences=8)
     compile_model(ir.from_proto(proto), "mcm4", options, output=folder)
     return folder
 

@@ -38,7 +38,7 @@ def model() -> ir.Model:
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("gate") / "out"
-    options = CompileOptions(chips=2, replicas=1, inferences=8, partitioner="dp")
+    options = CompileOptions(chips=2, replicas=1, round=1, inferences=8, partitioner="dp")
     compile_model(model(), "mcm4", options, output=folder)
     return folder
 
