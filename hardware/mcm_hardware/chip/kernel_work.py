@@ -20,6 +20,9 @@ CONSTANT_SEARCH = 8
 """Producers visited to find out whether an operand is constant; weights that are cast, transposed
 or dequantised on the way have one to three."""
 
+RANGES = frozenset({"Concat", "Slice"})
+"""Ops whose results stay in SRAM, as ranges of what a kernel reads."""
+
 
 @dataclass(frozen=True)
 class KernelGemm:
@@ -97,6 +100,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
     members = set(nodes)
     behind: dict[ir.Value, ir.Value] = {}
     produced: set[ir.Value] = set()
+    in_registers: set[ir.Value] = set()
     reads: dict[ir.Value, int] = {}
     leaving: dict[ir.Value, None] = {}
     gemms: list[KernelGemm] = []
@@ -108,11 +112,14 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
             behind[node.outputs[0]] = behind.get(source, source)
         else:
             produced.update(node.outputs)
+            sources = [behind.get(v, v) for v in node.inputs if v is not None]
+            if node.op_type not in RANGES or not in_registers.isdisjoint(sources):
+                in_registers.update(node.outputs)
         modelled = modelled and work is not None
         work = work or MOVES_ONLY
         if work.execution == "kernel":
             runs = True
-            gemms += _gemms(node, work, storage, produced, behind)
+            gemms += _gemms(node, work, storage, in_registers, behind)
             lane_ops += work.lane_ops
             for value, size in _operand_bytes(node, work, storage).items():
                 root = behind.get(value, value)
@@ -157,7 +164,7 @@ def _gemms(
     node: ir.Node,
     work: Work,
     storage: StorageWidths,
-    produced: Set[ir.Value],
+    in_registers: Set[ir.Value],
     behind: Mapping[ir.Value, ir.Value],
 ) -> tuple[KernelGemm, ...]:
     """The products of `node` with the bytes of their operands.
@@ -169,7 +176,7 @@ def _gemms(
         node: an op of the kernel.
         work: what its formula says.
         storage: widths of values in SRAM.
-        produced: values that are made inside the kernel, and so in registers.
+        in_registers: values that are computed inside the kernel.
         behind: the memory behind views.
     """
     if not work.gemms:
@@ -178,7 +185,7 @@ def _gemms(
     dtype = value_dtype(operands[0]) if operands and operands[0] is not None else None
     stored = element_count(operands[0]) if operands else 0
     left_inside, right_inside = (
-        index < len(operands) and operands[index] in produced for index in (0, 1)
+        index < len(operands) and operands[index] in in_registers for index in (0, 1)
     )
     return tuple(
         KernelGemm(

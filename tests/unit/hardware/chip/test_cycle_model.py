@@ -104,6 +104,28 @@ def test_operands_in_registers_are_not_read(model, chip):
     assert cost.seconds == pytest.approx(chip.launch_s + (left + 10 * right + result) / 1e9)
 
 
+@pytest.mark.parametrize(
+    ("ops", "reads"),
+    [
+        ("a = Concat <axis = 0> (x, u)", 3),
+        ("p = Concat <axis = 0> (x, u) a = Slice (p, zero, all)", 3),
+        ("p = Relu (x) a = Concat <axis = 0> (p, u)", 1),
+        ("p = Relu (x) q = Flatten (p) a = Concat <axis = 0> (q, u)", 1),
+    ],
+)
+def test_ranges_of_operands_are_read_again_as_operands_are(model, chip, ops, reads):
+    graph = model(
+        "g (float[320,128] x, float[320,128] u, float[128,192] w) => (float[640,192] y)"
+        f"<int64[1] zero = {{0}}, int64[1] all = {{640}}> {{ {ops} y = MatMul (a, w) }}"
+    ).graph
+    cost = cycle_model(replace(chip, sram_bytes_per_s=1e9)).group_cost(list(graph))
+    left, right, result = 640 * 128 * 2, 128 * 192 * 2, 640 * 192 * 2
+    assert cost.read_bytes == pytest.approx(left + right, rel=1e-3)
+    assert cost.seconds == pytest.approx(
+        chip.launch_s + (reads * left + 10 * right + result) / 1e9, rel=1e-3
+    )
+
+
 @pytest.mark.parametrize("dataflow", ["output_stationary", "weight_stationary"])
 def test_the_last_block_is_finished_after_the_array(model, chip, dataflow):
     chip = replace(chip, array=replace(chip.array, dataflow=dataflow))
