@@ -44,6 +44,11 @@ FOR_ROUNDS = replication.Division(fraction=0.3)
 for others."""
 
 
+FOR_MEMORY = (replication.Division(0.25, 4), replication.Division(0.4, 4))
+"""Divisions that are compared besides where no partition is found: few rows at a time need little
+memory for activations."""
+
+
 @dataclass(frozen=True)
 @checked(chips=at_least(0))
 class Parallelize(ShardOversized):
@@ -212,6 +217,8 @@ class Parallelize(ShardOversized):
         ranked = ranked[:most]
         if whole.fastest is not None and FOR_ROUNDS not in ranked:
             ranked.append(FOR_ROUNDS)
+        if periods.seconds == inf and most > 1:
+            ranked += FOR_MEMORY
         for division in ranked:
             step = replace(self, **division._asdict())
             try:

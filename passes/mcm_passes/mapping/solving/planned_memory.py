@@ -92,6 +92,9 @@ ROUNDS = 4
 TIGHT = 0.9
 """Share of a chip's memory above which an estimate is not trusted."""
 
+LARGE = 16_000
+"""Units times chips from which on a way that no quick search finds a partition of is tried last."""
+
 FASTER = 5e-4
 """Least share of the period that a partition without the allowance has to gain."""
 
@@ -148,6 +151,8 @@ def solve_with_plans(
     fallback: Partition | None = None
     unfound: CompileError | None = None
     ways = _ways(problem) if persist else [problem]
+    if _tries_each_way(problem):
+        ways = _from_first_found(ways)
     for way in ways:
         left = budget if way is problem else _left_of(budget, time.monotonic() - start)
         try:
@@ -163,7 +168,8 @@ def solve_with_plans(
             found = _certified(problem, found, found.bound)
         elif fits and evaluator is not None:
             left = _left_of(budget, time.monotonic() - start)
-            found = _without_gaps(problem, ways[1:], found, solve, left)
+            others = [other for other in ways if other is not problem]
+            found = _without_gaps(problem, others, found, solve, left)
         if fits or evaluator is None:
             return found
         fallback = fallback or found
@@ -212,6 +218,19 @@ def _ways(problem: PartitionProblem) -> list[PartitionProblem]:
     """The problem with less and less allowance for gaps."""
     limits = dataclasses.replace(problem.limits, activation_packing=1.0)
     return [problem, problem.within(limits), problem.at_need()]
+
+
+def _tries_each_way(problem: PartitionProblem) -> bool:
+    """True if not on a ring, and so large that searches for any partition at all take minutes."""
+    return not problem.on_ring and problem.num_units * problem.num_chips > LARGE
+
+
+def _from_first_found(ways: list[PartitionProblem]) -> list[PartitionProblem]:
+    """The ways in turn, from the first of which the family finds a partition quickly."""
+    for k, way in enumerate(ways):
+        if mapping_of(way).first(way, Budget()).chip_of is not None:
+            return ways[k:] + ways[:k]
+    return ways
 
 
 def _within_plans(

@@ -161,4 +161,4 @@ def gains(divided: Periods, whole: Periods, *, searches: bool) -> bool:
     least_s = whole.seconds
     if searches and least_s < inf:
         least_s = max(whole.least_s, least_s * (1.0 - MOST_SEARCHED))
-    return divided.seconds <= least_s * (1.0 - LEAST_GAIN)
+    return divided.seconds < inf and divided.seconds <= least_s * (1.0 - LEAST_GAIN)

@@ -210,12 +210,22 @@ class RowTiler:
         regions = RowRegions(rules, self._constants, self._new, self._size, small)
         reasons: list[str] = []
         for region in regions.of(node):
+            if not need and self._breaks_kernel(region):
+                continue
             found = self._bounds(region)
             if isinstance(found, str):
                 reasons.append(f"over {region.rows:,} rows, {found}")
                 continue
             return self._rewrite(node, need, region, found, kept)
         return reasons or ["no axis of its result is divided by a rule without partial sums"]
+
+    def _breaks_kernel(self, region: RowRegion) -> bool:
+        """Whether channels of images are divided, and not all that is fused with what does it."""
+        if not all(how.axis == 1 and len(v.shape or ()) > 3 for v, how in region.values.items()):
+            return False
+        divided, groups = {node.name or "" for node in region.ops}, self._plan.group_of
+        found = (groups[name] for name in divided if name in groups)
+        return any(not divided.issuperset(group.nodes) for group in found)
 
     def _bounds(self, region: RowRegion) -> list[tuple[int, int]] | str:
         """The tiles of a region, or why there are none.

@@ -16,6 +16,7 @@ from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.mapping.machine.evaluation import evaluate
+from mcm_passes.mapping.solving import planned_memory
 from mcm_passes.mapping.solving.lowered_evaluator import LazyEvaluator
 from mcm_passes.mapping.solving.planned_memory import TIGHT, solve_with_plans
 from mcm_passes.mapping.solving.solve import solve
@@ -145,6 +146,24 @@ def test_a_faster_partition_that_the_planner_alone_accepts_is_taken(branches, ch
     planner = Planner(problem, limits.sram_bytes[0] / (0.5 * (most + other)))
     same = solve_with_plans(problem, solver, Budget(evaluator=planner))
     assert same.chip_of.tolist() == trusted.chip_of.tolist()
+
+
+@pytest.mark.parametrize(("percent", "packing"), [(100, None), (76, 1.0)])
+def test_large_problems_skip_estimates_that_leave_nothing(branches, monkeypatch, percent, packing):
+    """Searches for any partition take minutes there, and the next estimate has one."""
+    monkeypatch.setattr(planned_memory, "_tries_each_way", lambda _problem: True)
+    roomy = branches()
+    most = int(evaluate(roomy, solver(roomy).chip_of).memory_bytes.max())
+    problem, asked = branches(sram=most * percent // 100), []
+
+    def asking(one, budget):
+        asked.append(one.limits.activation_packing)
+        return solver(one, budget)
+
+    found = solve_with_plans(problem, asking, Budget(evaluator=Planner(problem, 0.9)))
+    assert asked[0] == (packing or problem.limits.activation_packing)
+    assert problem.limits.activation_packing != 1.0
+    assert np.isfinite(found.period_s)
 
 
 def test_all_rounds_share_the_time(branches):

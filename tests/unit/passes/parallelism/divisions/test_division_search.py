@@ -85,6 +85,7 @@ def test_a_division_is_carried_as_options() -> None:
         (93.0, 100.0, 50.0, True, True),
         (98.0, 100.0, 99.5, True, True),  # proven: it cannot
         (98.0, float("inf"), 50.0, True, True),
+        (float("inf"), float("inf"), 50.0, True, False),
     ],
 )
 def test_gains(
