@@ -136,7 +136,10 @@ class _Extracts:
                 join = value.producer() if value is not None else None
                 if value is None or join is None or not self._moves_ranges(join):
                     continue
-                piece = join.inputs[0].producer() if join.inputs[0] is not None else None
+                piece: ir.Node | None = join
+                while piece is not None and self._moves_ranges(piece):
+                    # Parts of pieces are put together first.
+                    piece = piece.inputs[0].producer() if piece.inputs[0] is not None else None
                 if piece is not None and piece.name not in names:
                     yield tile | {piece.name or ""}, {value: piece.outputs[0]}
 

@@ -44,9 +44,9 @@ FOR_ROUNDS = replication.Division(fraction=0.3)
 for others."""
 
 
-FOR_MEMORY = (replication.Division(0.25, 4), replication.Division(0.4, 4))
-"""Divisions that are compared besides where no partition is found: few rows at a time need little
-memory for activations."""
+FOR_MEMORY = replication.Division(fraction=0.25, tile_rows=4)
+"""Division that is tried first where no partition is found: few rows at a time need little memory
+for activations."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Parallelize(ShardOversized):
         if whole.fastest is not None and FOR_ROUNDS not in ranked:
             ranked.append(FOR_ROUNDS)
         if periods.seconds == inf and most > 1:
-            ranked += FOR_MEMORY
+            ranked.insert(0, FOR_MEMORY)
         for division in ranked:
             step = replace(self, **division._asdict())
             try:
@@ -229,6 +229,8 @@ class Parallelize(ShardOversized):
             gains = division_search.gains(found, periods, searches=level.further > 0)
             if gains and (best is None or found.seconds < best[0]):
                 best = found.seconds, built
+                if division == FOR_MEMORY:
+                    break
         # By the analytic model alone, a round is no reason for a division.
         if best is None or (best[1].fastest is not None and best[1].round is None):
             return None

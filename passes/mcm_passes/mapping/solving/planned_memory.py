@@ -151,7 +151,7 @@ def solve_with_plans(
     fallback: Partition | None = None
     unfound: CompileError | None = None
     ways = _ways(problem) if persist else [problem]
-    if _tries_each_way(problem):
+    if searches_cost_minutes(problem):
         ways = _from_first_found(ways)
     for way in ways:
         left = budget if way is problem else _left_of(budget, time.monotonic() - start)
@@ -220,8 +220,8 @@ def _ways(problem: PartitionProblem) -> list[PartitionProblem]:
     return [problem, problem.within(limits), problem.at_need()]
 
 
-def _tries_each_way(problem: PartitionProblem) -> bool:
-    """True if not on a ring, and so large that searches for any partition at all take minutes."""
+def searches_cost_minutes(problem: PartitionProblem) -> bool:
+    """True if searches for any partition at all take minutes: off rings, of many units."""
     return not problem.on_ring and problem.num_units * problem.num_chips > LARGE
 
 

@@ -30,7 +30,7 @@ from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
 from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import mapping_of, periods_of
 from mcm_passes.mapping.solving.lowered_evaluator import LoweredEvaluator
-from mcm_passes.mapping.solving.planned_memory import first_planned
+from mcm_passes.mapping.solving.planned_memory import first_planned, searches_cost_minutes
 
 LEAST_GAIN = 0.005
 """Share of simulated throughput that more pipelines must add: each of them costs the memory of all
@@ -199,6 +199,8 @@ def _refine(shares: list[_Share]) -> None:
         if bound_s is None or bound_s > fastest_s * (1.0 + NEAR):
             continue
         if share.analytic_s <= bound_s * (1.0 + ROOM):
+            continue
+        if not share.rows and searches_cost_minutes(share.problem):
             continue
         assert share.found is not None, "what has a bound has been tried"
         better = mapping_of(share.problem).better(share.problem, share.found)

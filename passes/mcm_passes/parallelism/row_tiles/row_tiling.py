@@ -211,7 +211,7 @@ class RowTiler:
         reasons: list[str] = []
         for region in regions.of(node):
             if not need and self._breaks_kernel(region):
-                continue
+                break
             found = self._bounds(region)
             if isinstance(found, str):
                 reasons.append(f"over {region.rows:,} rows, {found}")

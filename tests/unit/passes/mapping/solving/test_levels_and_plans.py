@@ -151,7 +151,7 @@ def test_a_faster_partition_that_the_planner_alone_accepts_is_taken(branches, ch
 @pytest.mark.parametrize(("percent", "packing"), [(100, None), (76, 1.0)])
 def test_large_problems_skip_estimates_that_leave_nothing(branches, monkeypatch, percent, packing):
     """Searches for any partition take minutes there, and the next estimate has one."""
-    monkeypatch.setattr(planned_memory, "_tries_each_way", lambda _problem: True)
+    monkeypatch.setattr(planned_memory, "searches_cost_minutes", lambda _problem: True)
     roomy = branches()
     most = int(evaluate(roomy, solver(roomy).chip_of).memory_bytes.max())
     problem, asked = branches(sram=most * percent // 100), []
