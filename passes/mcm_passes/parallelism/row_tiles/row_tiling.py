@@ -220,7 +220,7 @@ class RowTiler:
         return reasons or ["no axis of its result is divided by a rule without partial sums"]
 
     def _breaks_kernel(self, region: RowRegion) -> bool:
-        """Whether channels of images are divided, and not all that is fused with what does it."""
+        """Return whether channels of images are divided, but not all that is fused with the ops."""
         if not all(how.axis == 1 and len(v.shape or ()) > 3 for v, how in region.values.items()):
             return False
         divided, groups = {node.name or "" for node in region.ops}, self._plan.group_of

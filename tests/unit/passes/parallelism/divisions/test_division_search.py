@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
+from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.program import SIMULATION
 from mcm_compiler.contracts.replication import DIVISION, REPLICATION, Division
 from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.pipeline.passes import parse_pipeline
 from mcm_passes.parallelism.divisions.division_search import Periods, gains
-from mcm_passes.pipeline.parallelize import Parallelize
+from mcm_passes.pipeline.parallelize import FOR_MEMORY, Parallelize
 
 MODEL = "zoo:plain-cnn{image_size=32,stages=2,blocks=2,width=32}"
 PASSES = "simplify,fuse,annotate_cost,{},partition,legalize,split,lower,simulate"
@@ -93,3 +95,18 @@ def test_gains(
 ) -> None:
     divided, whole = Periods(divided_s, divided_s, 0.0), Periods(whole_s, whole_s, least_s)
     assert gains(divided, whole, searches=searches) is wins
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_few_rows_are_tried_where_nothing_fits(tmp_path: Path, level: int) -> None:
+    text = load_target("simba36").source_text
+    path = tmp_path / "small.toml"
+    path.write_text(
+        text.replace("sram_mib = 2", "sram_mib = 0.4").replace("[6, 6]", "[2, 2]"), encoding="utf-8"
+    )
+    passes = "simplify,fuse,annotate_cost,parallelize"
+    options = CompileOptions(level=level, replicas=1, round=1, passes=passes)
+    network = "zoo:plain-cnn{image_size=64,stages=2,blocks=1,width=64}"
+    model, notes, _ = run_passes(network, str(path), options)
+    assert DIVISION.get(model) == (FOR_MEMORY if level > 1 else Division())
+    assert ("MCM-P071" in {note.code for note in notes}) is (level > 1)

@@ -142,3 +142,15 @@ def test_a_grain_that_no_tile_can_have_is_answered_at_once():
     assert len(numbers) < 100
     assert {2, 50_000} <= set(numbers)
     assert kernel_cuts._tile_counts(7.5, 64) == [8, 9, 10, 11, 6, 4, 2]
+
+
+BEHIND = """m (float[1,512,7,7] x) => (float[1,512,7,7] y)
+    <float[512,512,3,3] w, float[512] s, float[512] b, float[512] m, float[512] d> {
+    c = Conv <pads = [1,1,1,1]> (x, w) n = BatchNormalization (c, s, b, m, d) y = Relu (n) }"""
+
+
+def test_what_is_fused_behind_slices_is_not_cut_by_channels():
+    model, _ = cut(BEHIND, tile_rows=4, fraction=0.05)
+    (relu,) = (node for node in model.graph if node.op_type == "Relu")
+    assert len(tiles(model, "Conv")) > 2
+    assert relu.inputs[0].producer().name in FUSION_PLAN.get(model).group_of[relu.name].nodes
