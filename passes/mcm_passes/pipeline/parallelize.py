@@ -201,7 +201,8 @@ class Parallelize(ShardOversized):
         least_s = total_work(whole.problem).seconds
         if whole.fastest is not None:
             least_s = round_search.least_s(whole.problem)
-        if periods.analytic_s <= division_search.NEAR_WORK * least_s:
+        near = division_search.NEAR_WORK if level.further else division_search.NEAR_ENOUGH
+        if periods.analytic_s <= near * least_s:
             return None
         ranked = division_search.promising(
             original,
@@ -225,6 +226,7 @@ class Parallelize(ShardOversized):
                 built = step._built(kept_copy(original), quiet)
             except CompileError:
                 continue
+            built.below_s = periods.seconds if best is None else best[0]
             found = built.periods
             gains = division_search.gains(found, periods, searches=level.further > 0)
             if gains and (best is None or found.seconds < best[0]):
@@ -252,6 +254,7 @@ class _Built:
     wanted: int | None
     obstacle: str
     notes: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    below_s: float = inf
 
     @property
     def numbers(self) -> list[tuple[int, int]]:
@@ -271,14 +274,17 @@ class _Built:
 
     @cached_property
     def fastest(self) -> round_search.Round | None:
-        """The fastest round under the analytic model, if it is faster than the best number."""
+        """The fastest round under the analytic model, if it is faster than the best number.
+
+        It has to undercut `below_s`, too, or it would not be compiled.
+        """
         options = self.context.options
         most = load_level(options.level).rounds
         if options.round is not None or most < 2 or not _free(options):
             return None
         if unrolling.round_obstacle(self.model, options):
             return None
-        below_s = division_search.periods_of(self.compared).seconds
+        below_s = min(division_search.periods_of(self.compared).seconds, self.below_s)
         below_s *= 1.0 - chosen_round.LEAST_GAIN
         return round_search.fastest_round(self.problem, self.numbers, range(2, most + 1), below_s)
 

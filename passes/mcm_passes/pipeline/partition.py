@@ -145,8 +145,12 @@ class PartitionPass(Pass):
         chosen = replication.REPLICATION.find(model) or replication.Replication(
             1, problem.num_chips
         )
-        refines = chosen_round.REFINING_NAME in STRATEGIES
-        if refines and chosen.round > 1 and chosen.known and self._by_level(options):
+        refines = chosen_round.REFINING_NAME in STRATEGIES and self._by_level(options)
+        division = replication.DIVISION.find(model) or replication.Division()
+        # Only the longest level searches all pieces of a division from nothing.
+        divided = bool(level.further and level.gap) and division != replication.Division()
+        refines &= bool(chosen.known) and (chosen.round > 1 or divided)
+        if refines:
             # Searches from nothing take too long for units of all classes.
             strategy, text = runnable(chosen_round.REFINING)
         given, notes = requested.strategy(problem, model, options)
@@ -205,7 +209,7 @@ class PartitionPass(Pass):
                 hint="add `parallelize` before `partition`, or leave out --round",
             )
         # Under a limit in seconds all of them are for the number that seems best.
-        further = 0 if options.budget_s is not None else level.further
+        further = 0 if options.budget_s is not None or refines else level.further
         found = replica_search.solve_replicas(problem, chosen, solve_share, further, starts)
         best = found.partition
         bound = heavy_chains(found.problem, best.bound, best.period_s, level.effort_s)

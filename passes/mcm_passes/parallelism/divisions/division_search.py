@@ -24,6 +24,9 @@ from mcm_passes.parallelism.row_tiles.kernel_cuts import KernelCuts
 NEAR_WORK = 1.01
 """Times the work of each chip up to which a period is good enough, so that nothing is searched."""
 
+NEAR_ENOUGH = 1.05
+"""The same where the level searches no partitions."""
+
 LEAST_GAIN = 0.01
 """Share by which a division has to shorten the period, estimated and as found."""
 

@@ -38,11 +38,14 @@ MOST_EXTRA = 1.1
 """Tiles that take longer together than this many times the whole are chosen only where the whole
 takes longer than its share of the package."""
 
-ALIGNMENTS = (64, 32, 16, 8, 4, 2, 1)
+ALIGNMENTS = (1, 64, 32, 16, 8, 4, 2)
 """Extents that tiles may be multiples of."""
 
 EACH_COUNT = 64
 """From twice as many tiles on, not every number of tiles is tried."""
+
+WASTE = 1.02
+"""Tiles that take less together than this many times the whole need not be aligned."""
 
 _SLIDING = frozenset(
     {"AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool", "QLinearConv"}
@@ -187,9 +190,8 @@ class KernelCuts:
         best: tuple[tuple[float, ...], tuple[int, Bounds, float, float]] | None = None
         for index, region in enumerate(regions):
             shared = self._read_whole(region)
-            for bounds in _candidates(region.rows, counts):
-                tiles = self._prices(kernel, region, bounds)
-                longest, total = max(tiles), math.fsum(tiles)
+            tilings = self._tilings(kernel, region, counts, seconds, most_s)
+            for bounds, longest, total in tilings:
                 if total > most_total_s:
                     continue
                 relative = round(total / seconds, 2)
@@ -203,6 +205,30 @@ class KernelCuts:
                 if longest < seconds and (best is None or score < best[0]):
                     best = score, (index, bounds, longest, total)
         return None if best is None else best[1]
+
+    def _tilings(
+        self,
+        kernel: Sequence[ir.Node],
+        region: RowRegion,
+        counts: Sequence[int],
+        seconds: float,
+        most_s: float,
+    ) -> Iterator[tuple[Bounds, float, float]]:
+        """Bounds that may be best, with the seconds of the longest tile and of all."""
+        for count in counts:
+            known: set[tuple[tuple[int, int], ...]] = set()
+            for unit in ALIGNMENTS:
+                bounds = even_bounds(region.rows, count, unit)
+                if len(bounds) != count or bounds in known:
+                    continue
+                known.add(bounds)
+                tiles = self._prices(kernel, region, bounds)
+                longest, total = max(tiles), math.fsum(tiles)
+                yield bounds, longest, total
+                if total <= WASTE * seconds:
+                    if longest <= most_s:
+                        return
+                    break
 
     def _read_whole(self, region: RowRegion) -> int:
         """Bytes of what every tile reads all of."""
@@ -288,16 +314,6 @@ def _tile_counts(wanted: float, most: int) -> list[int]:
     step = max(1, fewest // 4)
     more = range(fewest, fewest + fewest // 4 + 2, max(1, fewest // EACH_COUNT))
     return [*more, *range(fewest - step, 2, -step), 2]
-
-
-def _candidates(extent: int, counts: Sequence[int]) -> Iterator[Bounds]:
-    known: set[tuple[tuple[int, int], ...]] = set()
-    for count in counts:
-        for unit in ALIGNMENTS:
-            bounds = even_bounds(extent, count, unit)
-            if len(bounds) == count and bounds not in known:
-                known.add(bounds)
-                yield bounds
 
 
 def even_bounds(extent: int, count: int, unit: int) -> tuple[tuple[int, int], ...]:
