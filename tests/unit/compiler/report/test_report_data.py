@@ -59,7 +59,7 @@ def test_schema_refuses_a_missing_and_an_unknown_field(schema: dict[str, Any]) -
 def test_only_what_earlier_releases_lack_may_be_missing(schema: dict[str, Any]) -> None:
     lacked = {"options", "replication", "chosen_cost_model", "host_fallback", "states", "fabrics"}
     lacked |= {"objective", "energy", "sensitivities", "stored_widths", "verdict", "assumed_trips"}
-    lacked |= {"option_sources"}
+    lacked |= {"option_sources", "divisions"}
     assert set(schema["properties"]) - set(schema["required"]) == lacked
     for part in (schema, *schema["$defs"].values()):
         assert part["description"]
