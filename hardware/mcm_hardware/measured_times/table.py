@@ -15,6 +15,7 @@ from mcm_compiler.components.cost_choice import CostBasis, CostModelMaker
 from mcm_compiler.contracts.chips import name_before_copying
 from mcm_compiler.contracts.cost import CostModel, ModelNames, NodeCost, OpCosts
 from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.graph.rounds import class_of
 from mcm_hardware.measured_times.times_file import MeasuredTime, TimesTable, op_kind, read_times
 
 
@@ -158,12 +159,13 @@ class MeasuredTimes:
     def _of_kernel(self, nodes: Sequence[ir.Node]) -> MeasuredTime | None:
         if not self.times.kernels:
             return None
-        named = (self.times.kernels.get(name_before_copying(node)) for node in nodes)
+        named = (self.times.kernels.get(name) for node in nodes for name in _names(node))
         return next((time for time in named if time is not None), None)
 
     def _of_op(self, node: ir.Node) -> MeasuredTime | None:
-        name, times = name_before_copying(node), self.times
-        found = times.nodes.get(name) or times.kernels.get(name)
+        times = self.times
+        named = (times.nodes.get(name) or times.kernels.get(name) for name in _names(node))
+        found = next((time for time in named if time is not None), None)
         if found is None and times.kinds:
             found = times.kinds.get(op_kind(node))
         return found
@@ -207,3 +209,10 @@ class MeasuredTimes:
 
 def _measured(cost: NodeCost, seconds: float, measured_s: float, ops: int) -> NodeCost:
     return replace(cost, seconds=seconds, modelled=True, measured_ops=ops, measured_s=measured_s)
+
+
+def _names(node: ir.Node) -> list[str]:
+    """Names that a row may have for an op: its own, and that of all classes of a round."""
+    name = name_before_copying(node)
+    found = class_of(name)
+    return [name] if found is None else [name, found[0]]
