@@ -61,7 +61,9 @@ def compiled(tmp_path):
         path = tmp_path / "model.onnx"
         onnx.save(model, path)
         folder = tmp_path / "out"
-        result = compile_model(path, "mcm4", CompileOptions(replicas=1, **options), output=folder)
+        result = compile_model(
+            path, "mcm4", CompileOptions(replicas=1, round=1, **options), output=folder
+        )
         return result, folder
 
     return make
