@@ -15,7 +15,7 @@ from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import load_level
-from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.contracts.sharding import sharding
 from mcm_compiler.contracts.sharding.divisions import DIVISION_BOUND, DividedKernel
 from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -31,7 +31,9 @@ from mcm_passes.mapping.bounds.bounds import total_work
 from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacement
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.unrolled_problem import unrolled
+from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
+from mcm_passes.mapping.solving.objective_solve import solve_for
 from mcm_passes.mapping.solving.solve import with_chips
 from mcm_passes.parallelism.copies import chosen_round, round_search
 from mcm_passes.parallelism.division_bounds.division_bound import divided_kernels, division_bound
@@ -143,10 +145,13 @@ class Parallelize(ShardOversized):
         """How many divisions may be built and compared.
 
         None where names of ops or times of them are given, a plan or a round says what is divided,
-        or the period is not all that counts.
+        or neither the plain period nor the latency of a ring is all that counts.
         """
         options = context.options
-        named = bool(options.pins) or options.assignment is not None or not options.goal.plain
+        named = bool(options.pins) or options.assignment is not None
+        soon = options.goal.aim == "latency" and not options.replicas
+        soon &= options.partitioner == AUTO
+        named |= not options.goal.plain and not soon
         applied = sharding.APPLIED_PLAN.present(model) or replication.DIVISION.present(model)
         named |= (options.round or 1) > 1
         if named or applied or not self._searches or measured_costs(context.target.cost_model()):
@@ -195,8 +200,11 @@ class Parallelize(ShardOversized):
     ) -> _Built | None:
         """The best of the divisions that shorten the period; None where none does."""
         level, unheard = load_level(context.options.level), list[Diagnostic]()
+        quiet = replace(context, report=unheard.append)
         if whole.problem.num_units > replicas.MAX_BOUND_UNITS:
             return None
+        if not context.options.goal.plain:
+            return self._sooner(original, whole, quiet, most)
         periods = whole.periods
         least_s = total_work(whole.problem).seconds
         if whole.fastest is not None:
@@ -213,7 +221,6 @@ class Parallelize(ShardOversized):
             self._limits(context.target),
             whole.numbers,
         )
-        quiet = replace(context, report=unheard.append)
         best: tuple[float, _Built] | None = None
         ranked = ranked[:most]
         if whole.fastest is not None and FOR_ROUNDS not in ranked:
@@ -236,8 +243,28 @@ class Parallelize(ShardOversized):
         # By the analytic model alone, a round is no reason for a division.
         if best is None or (best[1].fastest is not None and best[1].round is None):
             return None
-        best[1].notes.append(_gain_note(best[1].step, best[0], periods.seconds))
+        best[1].notes.append(_gain_note(best[1].step, best[0], periods.seconds, "a period"))
         return best[1]
+
+    def _sooner(
+        self, original: ir.Model, whole: _Built, quiet: PassContext, most: int
+    ) -> _Built | None:
+        """The division that answers one inference soonest; None if none is sooner than whole."""
+        if not whole.problem.on_ring or whole.problem.routing == "strict":
+            return None
+        before = whole.soonest
+        best, least = None, before
+        for grain in division_search.LATENCY_GRAINS[:most]:
+            try:
+                built = replace(self, grain=grain)._built(kept_copy(original), quiet)
+            except CompileError:
+                continue
+            found = built.soonest
+            if division_search.gains(found, before, searches=True) and found < least:
+                best, least = built, found
+        if best is not None:
+            best.notes.append(_gain_note(best.step, least.seconds, before.seconds, "a latency"))
+        return best
 
 
 @dataclass(eq=False)
@@ -307,6 +334,22 @@ class _Built:
         seconds = self.fastest.seconds
         return division_search.Periods(seconds, seconds, min(found.least_s, seconds))
 
+    @cached_property
+    def soonest(self) -> division_search.Periods:
+        """When one inference is answered, by a short search; infinite if it finds no partition."""
+        strategy, text = runnable(division_search.LATENCY_STRATEGY)
+        rng, name = self.context.rng("partition"), self.context.target.cost_model().name
+        budget = Budget(objective=self.context.options.goal)
+        try:
+            found = solve_for(
+                self.problem, strategy, rng, budget, strategy_text=text, cost_model=name
+            ).figures
+        except CompileError:
+            found = None
+        if found is None:
+            return division_search.Periods(inf, inf, 0.0)
+        return division_search.Periods(found.value, found.value, found.bound)
+
     def chosen(self) -> replication.Replication:
         """The number of replicas that is compiled."""
         options = self.context.options
@@ -354,12 +397,12 @@ def _refuse_number(
         )
 
 
-def _gain_note(step: Parallelize, divided_s: float, whole_s: float) -> Diagnostic:
+def _gain_note(step: Parallelize, divided_s: float, whole_s: float, figure: str) -> Diagnostic:
     """MCM-P071: the level divides more than what fits no chip."""
     before = f", {1 - divided_s / whole_s:.1%} less than undivided" if whole_s < inf else ""
     return Diagnostic(
         "MCM-P071",
-        f"`{step}` was found, with a period of {seconds_text(divided_s)} by a first partition"
+        f"`{step}` was found, with {figure} of {seconds_text(divided_s)} by a first partition"
         f"{before}",
         at="pass 'parallelize'",
     )

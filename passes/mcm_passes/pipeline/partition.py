@@ -44,6 +44,7 @@ from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import given_answer, solve, with_chips
 from mcm_passes.parallelism.copies import chosen_round
+from mcm_passes.parallelism.divisions.division_search import LATENCY_STRATEGY
 from mcm_passes.parallelism.replicas import replica_search
 
 
@@ -99,11 +100,16 @@ class PartitionPass(Pass):
         replication.REPLICATION.set(model, found.replication)
         return False
 
-    def _strategy(self, context: PassContext, level: Level) -> tuple[PartitionStrategy, str]:
+    def _strategy(
+        self, model: ir.Model, context: PassContext, level: Level
+    ) -> tuple[PartitionStrategy, str]:
         """The strategy that is asked for, or the level's, and its text form."""
         options = context.options
         level_text = mapping_for(machine_of(context.target).family).strategy(level)
         level_text = level_text if options.goal.aim == "period" else level.objective_strategy
+        division = replication.DIVISION.find(model)
+        if options.goal.aim == "latency" and division is not None and division.grain:
+            level_text = LATENCY_STRATEGY
         wanted = level_text if options.partitioner == AUTO else options.partitioner
         return runnable(self.strategy or wanted)
 
@@ -117,7 +123,7 @@ class PartitionPass(Pass):
         """The partition of the best number of pipelines."""
         options = context.options
         level = load_level(options.level)
-        strategy, text = self._strategy(context, level)
+        strategy, text = self._strategy(model, context, level)
         plan = FUSION_PLAN.get(model)
         if (measured := measured_note(model, plan, context.target)) is not None:
             context.report(measured)

@@ -36,6 +36,12 @@ MOST_SEARCHED = 0.06
 ALIKE = 0.01
 """Share by which estimates may differ and count as equal."""
 
+LATENCY_GRAINS = (0.25, 0.5, 0.12)
+"""Grains that are compared for the least latency, as many as a level builds divisions."""
+
+LATENCY_STRATEGY = "frontier{walked=true}"
+"""Finds latencies of divided graphs, most of which have too many ideals."""
+
 FRACTIONS = (Division().fraction, 0.7, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05)
 GRAINS = (0.0, 0.8, 0.4, 0.2, 0.1)
 

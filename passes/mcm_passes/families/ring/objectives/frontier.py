@@ -21,6 +21,7 @@ from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum
 from mcm_passes.families.ring.objectives.label_chain import Goal
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
 from mcm_passes.families.ring.objectives.latency import objective_bound
+from mcm_passes.families.ring.objectives.latency_walk import walk_from_best
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 from mcm_passes.mapping.search.search import Search, SearchStrategy
@@ -72,6 +73,7 @@ class Frontier(SearchStrategy):
         windows: most windows between two of them.
         labels: most labels.
         beam: labels of an ideal and a number of chips that are kept where there are too many.
+        walked: whether units move one by one for the least latency, instead of chains.
     """
 
     name: ClassVar[str] = "frontier"
@@ -85,12 +87,16 @@ class Frontier(SearchStrategy):
     windows: int = 4_000_000
     labels: int = 1_000_000
     beam: int = 8
+    walked: bool = False
 
     def run(self, search: Search, rng: np.random.Generator) -> str:
-        """Nothing is random."""
+        """Nothing is random but walks."""
         reason = offer_first_cuts(search, rng)
         search.prove(objective_bound(search.problem, search.budget.objective))
         if search.must_stop() or search.closed(SLACK):
+            return reason
+        if self.walked and search.budget.objective.aim == "latency":
+            walk_from_best(search, rng)
             return reason
         return self._improve(search, search.budget.objective) or reason
 

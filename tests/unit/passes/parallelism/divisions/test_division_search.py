@@ -11,6 +11,7 @@ import pytest
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
 from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.partition import PARTITION
 from mcm_compiler.contracts.program import SIMULATION
 from mcm_compiler.contracts.replication import DIVISION, REPLICATION, Division
 from mcm_compiler.diagnostics.catalog import catalog
@@ -60,6 +61,27 @@ def test_nothing_is_searched_where_it_may_not_be(options: CompileOptions) -> Non
     model, notes, _ = compiled(options)
     assert not notes
     assert DIVISION.get(model) == Division()
+
+
+def test_the_least_latency_is_sought_over_divisions() -> None:
+    def found(text: str) -> tuple[Any, list[Any]]:
+        passes = f"simplify,fuse,annotate_cost,{text},partition"
+        options = CompileOptions(level=1, objective="latency", passes=passes)
+        model, notes, _ = run_passes("zoo:vgg19{shape_only=true}", "mcm16", options)
+        return model, [note for note in notes if note.code == "MCM-P071"]
+
+    whole, silent = found("parallelize{search=false}")
+    model, (note,) = found("parallelize")
+    assert not silent
+    assert DIVISION.get(model).grain > 0.0
+    assert "a latency of" in note.message
+    before, after = PARTITION.get(whole).figures, PARTITION.get(model).figures
+    assert before is not None
+    assert after is not None
+    assert after.bound <= after.value <= 0.75 * before.value
+    again, silent = found(note.message.split("`")[1])
+    assert not silent
+    assert PARTITION.get(again).figures == after
 
 
 def test_replicas_near_the_work_of_each_chip_are_not_divided() -> None:

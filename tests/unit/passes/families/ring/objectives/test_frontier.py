@@ -7,6 +7,7 @@ import pytest
 
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Budget
+from mcm_passes.families.ring.objectives import latency_walk
 from mcm_passes.families.ring.objectives.frontier import Frontier
 from mcm_passes.families.ring.objectives.latency import objective_values
 from mcm_passes.mapping.machine.evaluation import evaluate
@@ -88,3 +89,25 @@ def test_beginnings_of_orders_answer_where_there_are_too_many_ideals():
     problem = branching_problem(chains=3, length=3, chips=4)
     found, values = solved(problem, Objective("latency"), Frontier(ideals=problem.num_units + 1))
     assert values(found.chip_of) < 0.75 * float(problem.compute_s.sum())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_walks_are_never_below_all_chains(seed, monkeypatch):
+    monkeypatch.setattr(latency_walk, "PLAYED", 200_000)
+    problem = objective_problem(seed, most_units=8)
+    least, values = solved(problem, Objective("latency"))
+    walked, _ = solved(problem, Objective("latency"), Frontier(walked=True))
+    again, _ = solved(problem, Objective("latency"), Frontier(walked=True))
+    if least.chip_of is None:
+        assert walked.chip_of is None
+        return
+    assert values(least.chip_of) <= values(walked.chip_of) * (1.0 + 1e-9)
+    assert values(walked.chip_of) < float("inf")
+    assert np.array_equal(walked.chip_of, again.chip_of)
+
+
+def test_walks_find_chips_for_branches():
+    problem = branching_problem(chains=3, length=4, chips=4)
+    least, values = solved(problem, Objective("latency"))
+    walked, _ = solved(problem, Objective("latency"), Frontier(walked=True))
+    assert values(walked.chip_of) == pytest.approx(values(least.chip_of))
