@@ -6,7 +6,7 @@ nobody would fuse makes the period, and with it the bound, too short.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -113,6 +113,13 @@ class _Extracts:
         for node in model.graph:
             if origin := node.metadata_props.get(ORIGIN_PROPERTY):
                 self._types.setdefault(origin, set()).add(node.op_type)
+        # Each op that reads a whole puts the same pieces together for itself.
+        self._first: dict[ir.Value, ir.Value] = {}
+        seen: dict[Hashable, ir.Value] = {}
+        for node in filter(self._moves_ranges, model.graph):
+            read = tuple(self._first.get(v, v) if v is not None else None for v in node.inputs)
+            made = seen.setdefault((node.op_type, _value(node, "axis"), read), node.outputs[0])
+            self._first[node.outputs[0]] = made
 
     def kernels(self, names: Group) -> Iterator[tuple[Group, Mapping[ir.Value, ir.Value]]]:
         """Kernels that passes may have fused before ops were divided, for a group.
@@ -141,7 +148,8 @@ class _Extracts:
                     # Parts of pieces are put together first.
                     piece = piece.inputs[0].producer() if piece.inputs[0] is not None else None
                 if piece is not None and piece.name not in names:
-                    yield tile | {piece.name or ""}, {value: piece.outputs[0]}
+                    alike = (v for v, first in self._first.items() if first is self._first[value])
+                    yield tile | {piece.name or ""}, dict.fromkeys(alike, piece.outputs[0])
 
     def _moves_ranges(self, node: ir.Node) -> bool:
         """True for a `Slice` or `Concat` from an op of another type, or that feeds its own."""
@@ -171,7 +179,11 @@ class _Extracts:
             for value in consumed_values(node):
                 if value in value_of or value in made or value in whole:
                     continue
-                value_of[value] = ir.Value(
+                first = self._first.get(value, value)
+                if first in value_of:
+                    value_of[value] = value_of[first]
+                    continue
+                value_of[first] = value_of[value] = ir.Value(
                     name=value.name,
                     type=value.type,
                     shape=value.shape.copy() if value.shape is not None else None,

@@ -158,9 +158,18 @@ TILE = (
     {"c": "conv", "d": "conv", "r": "r", "q": "r", "p": "conv", "t": "r", "y": "r"},
     ("p", "c", "r", "t"),
 )
+NORM = (
+    "c = Add (x, x) d = Add (x, x) e = Concat <axis = 1> (c, d) f = Concat <axis = 1> (c, d) "
+    "i = Constant <value_ints: ints = [-1]> () "
+    "k = Constant <value: tensor = float {0.1}> () "
+    "m = ReduceMean <keepdims = 1> (e, i) n = Sub (f, m) p = Mul (n, n) "
+    "q = ReduceMean <keepdims = 1> (p, i) r = Add (q, k) t = Sqrt (r) y = Div (n, t)",
+    {"c": "add", "d": "add", "e": "m", "f": "n"} | {name: name for name in "mnpqrty"},
+    ("e", "m", "f", "n", "p", "q", "r", "t", "y"),
+)
 
 
-@pytest.mark.parametrize("case", [REST, TILE])
+@pytest.mark.parametrize("case", [REST, TILE, NORM])
 def test_what_division_leaves_of_a_kernel_is_one(case):
     text, origins, group = case
     target = load_target("mcm4")
