@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from itertools import takewhile
 from math import isclose
+
+import onnx_ir as ir
 
 from mcm_compiler.certificate.bound_check import MARGIN, not_re_proved
 from mcm_compiler.certificate.claims import Certificate
@@ -15,6 +18,8 @@ from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.sharding.divisions import DividedKernel, DivisionBound, ProvesDivisions
 from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.constants import graphs_of
+from mcm_compiler.graph.estimated_dims import dim_size, is_estimated
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import PassContext
@@ -48,7 +53,7 @@ def check_divisions(
         missing = "its checker" if passes is not None else "a pass of the folder"
         note = not_re_proved(f"{missing} is not installed", "the bound over all divisions")
         return note.message, note
-    model, _ = import_model(folder.source.clone(), manifest.model)
+    model = _imported(folder.source, manifest.model)
     options = CompileOptions(fallback="host")
     with staging(None) as stage, PROOF_CHECKERS.at_work(CHECKER):
         context = PassContext(folder.target, options, stage, lambda _: None)
@@ -68,6 +73,28 @@ def check_divisions(
             at="divisions in certificate.json",
         )
     return f"{seconds_text(bound.seconds)} over all divisions re-proved", None
+
+
+def _imported(source: ir.Model, name: str) -> ir.Model:
+    """The model as it was imported; sizes that depend on data are those that the source states."""
+    stated = {
+        value.name or "": value.shape
+        for value in _values(source)
+        if value.shape is None or any(map(is_estimated, value.shape))
+    }
+    given = ((value.name or "", value.shape) for value in source.graph.inputs)
+    sizes = {key: tuple(map(dim_size, shape)) for key, shape in given if shape and key in stated}
+    model, _ = import_model(source.clone(), name, shapes=sizes)
+    for value in _values(model):
+        value.shape = stated.get(value.name or "", value.shape)
+    return model
+
+
+def _values(model: ir.Model) -> Iterator[ir.Value]:
+    for graph in graphs_of(model):
+        yield from graph.inputs
+        for node in graph:
+            yield from node.outputs
 
 
 def _compare(bound: DivisionBound, kernels: tuple[DividedKernel, ...]) -> None:
