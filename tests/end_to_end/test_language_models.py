@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.cli.main import cli
+from mcm_compiler.options import DEFAULT_PIPELINE
 
 MODEL = "zoo:gpt2-tiny{layers=1,hidden=32,heads=1,intermediate=64,vocab=4000}"
 
@@ -151,16 +152,30 @@ def test_pieces_in_other_places_are_refused(compiled, tmp_path, change, code):
 LONG = "zoo:gpt2-tiny{layers=1,hidden=32,heads=1,intermediate=64,vocab=4000,seq=128}"
 
 
-@pytest.fixture(scope="module")
-def tiled(tmp_path_factory):
-    """A folder of a model whose head is divided by columns, for its weights, and then by rows."""
-    base = tmp_path_factory.mktemp("tiles")
+def compiled_long(base, *options):
     text = TARGET.replace("num_chips = 8", "num_chips = 16").replace("0.25", "0.27")
     (base / "small.toml").write_text(text)
-    asked = ("--target", base / "small.toml", "-o", base / "out", "-O1")
+    asked = ("--target", base / "small.toml", "-o", base / "out", "-O1", *options)
     result = mcmc("compile", LONG, *asked)
     assert result.exit_code == 0, result.output
     return base / "out", result
+
+
+@pytest.fixture(scope="module")
+def tiled(tmp_path_factory):
+    """A folder of a model whose head is divided by columns, for its weights, and then by rows."""
+    passes = DEFAULT_PIPELINE.replace("parallelize", "parallelize{search=false}")
+    return compiled_long(tmp_path_factory.mktemp("tiles"), "--passes", passes)
+
+
+def test_levels_cut_what_is_in_pieces_and_rows_already(tmp_path):
+    folder, result = compiled_long(tmp_path)
+    assert "MCM-P057" not in result.stderr
+    assert "MCM-P071" in result.stderr
+    part = next(wire["part"] for wire in manifest_of(folder)["wires"] if wire["part"])
+    assert (part["output"], part["axis"]) == ("logits/part_0", 1)
+    assert (part["within"]["output"], part["within"]["axis"]) == ("logits", 2)
+    assert check_folder(folder, seeds=(0,)).holds
 
 
 def test_tiles_of_rows_are_placed_passed_on_and_proven(tiled, tmp_path):

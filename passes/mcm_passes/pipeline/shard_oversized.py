@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -144,9 +144,8 @@ class ShardOversized(Pass):
         nodes = set(done.nodes)
         for join in done.joins:
             if pieces := _in_pieces(model.graph, join, cost_model, limits, self.fraction):
-                parts |= pieces
                 nodes.discard(join)
-                context.report(output_pieces.pieces_note(list(pieces.values()), limits))
+                _place(parts, pieces, context, limits)
         for node in done.nodes if costed else ():
             if node in nodes:
                 NODE_COST.set(node, cost_model.node_cost(node))
@@ -173,11 +172,7 @@ class ShardOversized(Pass):
         for region in done.regions:
             context.report(tiled_note(region, limits))
             for pieces in region.parts:
-                places = [part for _, part in pieces]
-                within = parts.pop(places[0].output, None)
-                if within is None:
-                    context.report(output_pieces.pieces_note(places, limits))
-                parts |= {name: replace(part, within=within) for name, part in pieces}
+                _place(parts, dict(pieces), context, limits)
         for refused in done.refused[:MAX_REFUSED]:
             context.report(not_tiled_note(refused, limits))
         return bool(done.regions)
@@ -192,6 +187,20 @@ def _in_pieces(
         return {}
     joined = output_pieces.joined_output(graph, concat)
     return {} if joined is None else output_pieces.leave_in_pieces(graph, joined)
+
+
+def _place(
+    parts: dict[str, sharding.OutputPart],
+    pieces: Mapping[str, sharding.OutputPart],
+    context: PassContext,
+    limits: PackageLimits,
+) -> None:
+    """Adds the pieces of one output, which may be a piece itself."""
+    places = list(pieces.values())
+    within = parts.pop(places[0].output, None)
+    if within is None:
+        context.report(output_pieces.pieces_note(places, limits))
+    parts |= {name: replace(part, within=within) for name, part in pieces.items()}
 
 
 def plan_without(plan: FusionPlan, nodes: Sequence[ir.Node]) -> FusionPlan:

@@ -79,7 +79,9 @@ def promising(
         pieces: dict[int, Pieces] = {}
         for op in weight_demand(model.graph, cost_model, limits, fraction).oversized:
             name, value = op.node.name or "", op.node.outputs[0]
-            units = parts.get(name) or [unit_of[name]] if name in unit_of or name in parts else []
+            own = unit_of.get(name)
+            # An op, or each of its pieces, may be in tiles: these stay as they are.
+            units = parts.get(name) or ([] if own is None else [own])
             if not units or op.cut is None:
                 continue
             room = fraction * max(limits.sram_bytes)
