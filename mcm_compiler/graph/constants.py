@@ -208,10 +208,10 @@ def attribute_data(node: ir.Node) -> tuple[ir.Value, ...]:
         return ()
     known = facts_of(node).get(_DATA_KEY)
     # A copy of an op takes over what its original has in `meta`; its data are its own.
-    if known is None or known[0] is not node:
+    if known is None or known[:2] != (node, node.name):
         shortest = 1 if node.domain in ("", "ai.onnx", "ai.onnx.ml") else _LONGEST_CONFIGURATION + 1
-        known = node.meta[_DATA_KEY] = (node, tuple(_stand_ins(node, shortest)))
-    return known[1]
+        known = node.meta[_DATA_KEY] = (node, node.name, tuple(_stand_ins(node, shortest)))
+    return known[2]
 
 
 def _stand_ins(node: ir.Node, shortest: int) -> list[ir.Value]:

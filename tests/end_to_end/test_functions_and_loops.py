@@ -47,10 +47,13 @@ def function(opset, body, attributes=""):
     )
 
 
-def proven(model, tmp_path):
+def proven(model, tmp_path, count=1):
     onnx.save(model, tmp_path / "model.onnx")
     result = compile_model(
-        tmp_path / "model.onnx", "mcm4", CompileOptions(replicas=1), output=tmp_path / "out"
+        tmp_path / "model.onnx",
+        "mcm4",
+        CompileOptions(replicas=1, round=count),
+        output=tmp_path / "out",
     )
     report = check_folder(tmp_path / "out")
     assert report.holds, report.diagnostics
@@ -99,6 +102,7 @@ def test_a_function_that_is_given_a_graph_stays_one_op(tmp_path):
 
 
 @pytest.mark.parametrize("text", [LOOP, NESTED_IF], ids=["loop", "if"])
-def test_an_if_with_a_constant_condition_within_a_subgraph(text, tmp_path):
-    result = proven(parser.parse_model(f"{HEADER}{text}"), tmp_path)
-    assert len(result.chips) == 2
+@pytest.mark.parametrize(("count", "chips"), [(1, 2), (2, 4), (None, 4)])
+def test_an_if_with_a_constant_condition_within_a_subgraph(text, count, chips, tmp_path):
+    result = proven(parser.parse_model(f"{HEADER}{text}"), tmp_path, count)
+    assert len(result.chips) == chips

@@ -187,8 +187,9 @@ class Parallelize(ShardOversized):
             _refuse_number(problem, options, wanted, obstacle)
         single = problem
         if free:
+            own = unrolling.own_weights(model, classes)
             unrolling.unroll(model, classes, options)
-            problem = unrolled(problem, classes)
+            problem = unrolled(problem, classes, own)
         evaluator = evaluator_of(model, problem, context.target)
         divided |= classes > 1
         return _Built(

@@ -6,6 +6,7 @@ that of one inference by arrays alone, so that a search needs no graph to look a
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,16 +16,20 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.graph.rounds import class_name
 
 
-def unrolled(problem: PartitionProblem, classes: int) -> PartitionProblem:
+def unrolled(
+    problem: PartitionProblem, classes: int, own: Mapping[str, Sequence[str]] | None = None
+) -> PartitionProblem:
     """The problem of a round of `classes` inferences; the problem itself where that is 1.
 
     Unit u of class k is number `k * N + u`. Graph inputs come first, class by class, then the
     tensors that units make, class by class. Each class has buffers of its own, and a chip stores a
-    weight once for all classes. The copied units are those of one inference.
+    weight once for all classes, but for `own`, of which those of classes behind the first follow
+    all others. The copied units are those of one inference.
 
     Args:
         problem: of one inference, without joules.
         classes: L, at least 1.
+        own: names, by class, of each weight that each class has for itself (`own_weights`).
     """
     if classes == 1:
         return problem
@@ -38,7 +43,18 @@ def unrolled(problem: PartitionProblem, classes: int) -> PartitionProblem:
     ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     at = np.arange(int(ptr[-1])) + np.repeat(problem.tensor_ptr[:-1][old] - ptr[:-1], counts)
     consumers = problem.tensor_consumers[at] + np.repeat(of * units, counts)
-    user, user_class = _users_of_classes(problem.weight_ptr, classes)
+    own = own or {}
+    mine = np.array([name in own for name in problem.weight_names], np.bool_)
+    stored = np.concatenate([np.arange(mine.size), np.tile(np.flatnonzero(mine), classes - 1)])
+    in_class = np.repeat(np.arange(classes), [mine.size] + [mine.sum()] * (classes - 1))
+    user, user_class, weight = _users_of_classes(problem.weight_ptr, classes)
+    behind = mine[weight] & (user_class > 0)
+    weight[behind] = (
+        mine.size + (user_class[behind] - 1) * mine.sum() + np.cumsum(mine)[weight[behind]] - 1
+    )
+    by_weight = np.argsort(weight, kind="stable")
+    user, user_class = user[by_weight], user_class[by_weight]
+    users = np.bincount(weight, minlength=stored.size)
     producer, alias = problem.tensor_producer[old], problem.tensor_alias[old]
     kinds, copies = problem.kinds, problem.copies
     if kinds is not None:
@@ -80,7 +96,12 @@ def unrolled(problem: PartitionProblem, classes: int) -> PartitionProblem:
         tensor_consumers=consumers.astype(np.int32),
         tensor_to_host=problem.tensor_to_host[old],
         relay_s=problem.relay_s[old],
-        weight_ptr=problem.weight_ptr * classes,
+        weight_names=tuple(
+            own[name][k] if (name := problem.weight_names[w]) in own else name
+            for w, k in zip(stored.tolist(), in_class.tolist(), strict=True)
+        ),
+        weight_bytes=problem.weight_bytes[stored],
+        weight_ptr=np.concatenate([[0], np.cumsum(users)]).astype(np.int64),
         weight_users=(problem.weight_users[user] + user_class * units).astype(np.int32),
         op_types=problem.op_types * classes,
         tensor_alias=np.where(alias < 0, alias, number[of, alias]).astype(np.int32),
@@ -105,9 +126,9 @@ def _tensor_numbers(problem: PartitionProblem, classes: int) -> Longs:
     )
 
 
-def _users_of_classes(ptr: Longs, classes: int) -> tuple[Longs, Longs]:
-    """Where each user of each weight of the round comes from, and its class."""
+def _users_of_classes(ptr: Longs, classes: int) -> tuple[Longs, Longs, Longs]:
+    """Where each user of each weight of the round comes from, its class, and the weight."""
     counts = np.diff(ptr)
     rows = np.repeat(np.arange(counts.size), counts * classes)
     place = np.arange(rows.size) - ptr[rows] * classes
-    return ptr[rows] + place % counts[rows], place // counts[rows]
+    return ptr[rows] + place % counts[rows], place // counts[rows], rows

@@ -102,7 +102,8 @@ def confirmed_round(
         options: of the compile.
         target: the package.
     """
-    copied, whole = kept_copy(model), unrolled(problem, found.classes)
+    copied, own = kept_copy(model), unrolling.own_weights(model, found.classes)
+    whole = unrolled(problem, found.classes, own)
     unrolling.unroll(copied, found.classes, options)
     evaluator = evaluator_of(copied, whole, target)
     simulated_s = found.seconds

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.contracts.sharding import sharding
 from mcm_compiler.diagnostics import CompileError, quote
-from mcm_compiler.graph.constants import constants_and_placeable
+from mcm_compiler.graph.constants import attribute_data, attribute_weights, constants_and_placeable
 from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.graph.rounds import class_name, class_of
 from mcm_compiler.graph.states import STATES
@@ -90,6 +90,26 @@ def unroll(model: ir.Model, count: int, options: CompileOptions) -> None:
         _rename(node.outputs, 0)
     _rename(inputs, 0)
     _carry_records(model, count)
+
+
+def own_weights(model: ir.Model, count: int) -> dict[str, tuple[str, ...]]:
+    """Weights in attributes of ops, by name, with those of their copies in each of `count` classes.
+
+    Args:
+        model: of one inference.
+        count: classes.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for node in constants_and_placeable(model.graph)[1]:
+        found |= {
+            value.name or "": (value.name or "",) * count for value in attribute_weights(node)
+        }
+        for value in attribute_data(node):
+            base, name = node.name or "", value.name or ""
+            found[name] = tuple(
+                f"{class_name(base, k)}{name.removeprefix(base)}" for k in range(count)
+            )
+    return found
 
 
 def _rename(values: Sequence[ir.Value], index: int) -> None:
