@@ -22,7 +22,7 @@ from mcm_compiler.components.capabilities import batch_evaluation_of
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints, LearnedGain, PartitionProblem
 from mcm_compiler.contracts.proofs import LowersPlacements, PricesEnergy, ProblemModel
-from mcm_compiler.contracts.replication import PipelineCount
+from mcm_compiler.contracts.replication import COPIED_FOR, CopiedFor, PipelineCount
 from mcm_compiler.contracts.target import PackageLimits, Target, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.states import STATES, States
@@ -55,6 +55,8 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
         STATES.set(joined.model, States(pairs, manifest.states.reserved))
     for one in groups_check.known_passes(manifest.pipeline) or ():
         one.state_choices(joined.model)
+    copied_for = COPIED_FOR.find(joined.model) or CopiedFor()
+    COPIED_FOR.set(joined.model, copied_for._replace(classes=manifest.round))
     pins = certificate.pins
     with PROBLEM_MODELS.at_work(certificate.problem_model):
         derived = model.problem(joined.model, target, manifest.routing, joined.plan, pins)

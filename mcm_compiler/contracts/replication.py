@@ -188,10 +188,13 @@ class CopiedFor(NamedTuple):
     Attributes:
         chips: at most; 0 for those of the target.
         sram_bytes: of one chip, at most; 0 for that of the target.
+        classes: inferences that the graph computes together; what one may copy is a share of its
+            own work.
     """
 
     chips: int = 0
     sram_bytes: int = 0
+    classes: int = 1
 
 
 @dataclass(frozen=True)

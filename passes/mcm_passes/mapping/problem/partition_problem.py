@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -185,7 +185,9 @@ def build_problem(
     copied_for = COPIED_FOR.find(model) or CopiedFor()
     chips = min(copied_for.chips or limits.num_chips, limits.num_chips)
     sram_bytes = min(copied_for.sram_bytes or max(limits.sram_bytes), *limits.sram_bytes)
-    clonable = choose_clonable(facts, chips, sram_bytes, cloning or CloningLimits())
+    cloning = cloning or CloningLimits()
+    cloning = replace(cloning, work_share=cloning.work_share / copied_for.classes)
+    clonable = choose_clonable(facts, chips, sram_bytes, cloning)
     copying = [(cost_model, seconds)]
     if kinds is not None and isinstance(target, HasChipKinds):
         models = [target.cost_model_of(kind) for kind in range(len(kinds.names))]

@@ -12,6 +12,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
+from mcm_compiler.contracts.replication import COPIED_FOR, CopiedFor
 from mcm_compiler.contracts.sharding import sharding
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.constants import attribute_data, attribute_weights, constants_and_placeable
@@ -67,6 +68,7 @@ def unroll(model: ir.Model, count: int, options: CompileOptions) -> None:
     if count == 1:
         return
     refuse_round(model, count, options)
+    COPIED_FOR.set(model, (COPIED_FOR.find(model) or CopiedFor())._replace(classes=count))
     graph = model.graph
     inputs, outputs = free_inputs(model), list(graph.outputs)
     _, nodes = constants_and_placeable(graph)

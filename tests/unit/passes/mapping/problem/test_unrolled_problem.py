@@ -12,7 +12,7 @@ from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_passes.mapping.problem.partition_problem import CloningLimits, build_problem
+from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.unrolled_problem import unrolled
 from mcm_passes.parallelism.replicas.unrolling import own_weights, unroll
 from tests.generators.small_zoo import SMALL
@@ -42,10 +42,9 @@ def test_same_as_that_of_the_graph(name, target_name):
     problem = build_problem(model, target, "relay", FUSION_PLAN.get(model))
     unroll(model, classes, OPTIONS)
     # What may be copied is a share of the work of one inference.
-    limits = CloningLimits(work_share=CloningLimits().work_share / classes)
-    plan = FUSION_PLAN.get(model)
-    built = build_problem(model, target, "relay", plan, cloning=limits)
-    assert_same(unrolled(problem, classes), built)
+    assert_same(
+        unrolled(problem, classes), build_problem(model, target, "relay", FUSION_PLAN.get(model))
+    )
 
 
 def test_what_ops_store_is_of_each_class(tmp_path):
