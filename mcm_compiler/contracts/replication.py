@@ -72,12 +72,14 @@ class Replication:
         considered: all numbers that were looked at. Where it is not empty it is complete: every
             other number leaves each pipeline as many chips as a larger one that is listed.
         round: inferences that each pipeline computes together, in as many classes.
+        divided: whether a level found what ops are divided by, and compared it by partitions.
     """
 
     replicas: int
     chips_each: int
     considered: tuple[PipelineCount, ...] = field(default=())
     round: int = 1
+    divided: bool = False
 
     @property
     def at_once(self) -> int:

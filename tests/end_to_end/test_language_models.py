@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from mcm_compiler.api import run_passes
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.cli.main import cli
-from mcm_compiler.options import DEFAULT_PIPELINE
+from mcm_compiler.contracts.partition import PARTITION
+from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
+from mcm_passes.parallelism.copies.chosen_round import REFINING
 
 MODEL = "zoo:gpt2-tiny{layers=1,hidden=32,heads=1,intermediate=64,vocab=4000}"
 
@@ -152,10 +155,14 @@ def test_pieces_in_other_places_are_refused(compiled, tmp_path, change, code):
 LONG = "zoo:gpt2-tiny{layers=1,hidden=32,heads=1,intermediate=64,vocab=4000,seq=128}"
 
 
-def compiled_long(base, *options):
+def smaller(base):
     text = TARGET.replace("num_chips = 8", "num_chips = 16").replace("0.25", "0.27")
     (base / "small.toml").write_text(text)
-    asked = ("--target", base / "small.toml", "-o", base / "out", "-O1", *options)
+    return base / "small.toml"
+
+
+def compiled_long(base, *options):
+    asked = ("--target", smaller(base), "-o", base / "out", "-O1", *options)
     result = mcmc("compile", LONG, *asked)
     assert result.exit_code == 0, result.output
     return base / "out", result
@@ -176,6 +183,22 @@ def test_levels_cut_what_is_in_pieces_and_rows_already(tmp_path):
     assert (part["output"], part["axis"]) == ("logits/part_0", 1)
     assert (part["within"]["output"], part["within"]["axis"]) == ("logits", 2)
     assert check_folder(folder, seeds=(0,)).holds
+
+
+def test_only_divisions_that_levels_find_are_refined_alone(tmp_path):
+    target = str(smaller(tmp_path))
+
+    def found(step):
+        passes = f"simplify,fuse,annotate_cost,{step},partition"
+        options = CompileOptions(level=2, round=1, budget_s=1.0, passes=passes)
+        model, notes, _ = run_passes(LONG, target, options)
+        said = [note.message.split("`")[1] for note in notes if note.code == "MCM-P071"]
+        return PARTITION.get(model).strategy, said
+
+    strategy, (step,) = found("parallelize")
+    assert strategy == REFINING
+    assert found(step) == ("portfolio", [])
+    assert found(step.replace("}", ",search=false}")) == (REFINING, [])
 
 
 def test_tiles_of_rows_are_placed_passed_on_and_proven(tiled, tmp_path):

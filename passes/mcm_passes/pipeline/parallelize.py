@@ -64,7 +64,8 @@ class Parallelize(ShardOversized):
         grain: as in `shard_oversized`.
         sram_mib: as in `shard_oversized`; also for the choice of ops that are copied.
         chips: chips that ops are copied for, if fewer than the target's; 0 for the target's.
-        search: whether the level may divide more than what fits no chip.
+        search: whether the level may divide more than what fits no chip; without, options that
+            divide count as those that a level found.
 
     Raises:
         ValueError: for options out of range.
@@ -127,7 +128,9 @@ class Parallelize(ShardOversized):
             problem, evaluator = found.round.problem, found.round.evaluator
         replication.PACKAGE_PROBLEM.set(model, problem)
         replication.PACKAGE_EVALUATOR.set(model, evaluator)
-        replication.REPLICATION.set(model, chosen)
+        carried = not self.search and self.division != replication.Division()
+        level_divides = found.step is not self or carried
+        replication.REPLICATION.set(model, replace(chosen, divided=level_divides))
         replication.DIVISION.set(model, known or found.step.division)
         DIVISION_BOUND.set(model, division_bound(kernels or (), found.problem.limits))
         return found.divided or found.round is not None

@@ -152,9 +152,8 @@ class PartitionPass(Pass):
             1, problem.num_chips
         )
         refines = chosen_round.REFINING_NAME in STRATEGIES and self._by_level(options)
-        division = replication.DIVISION.find(model) or replication.Division()
-        # Only the longest level searches all pieces of a division from nothing.
-        divided = bool(level.further and level.gap) and division != replication.Division()
+        # Only the longest level searches all pieces of a division that it found from nothing.
+        divided = bool(level.further and level.gap) and chosen.divided
         refines &= bool(chosen.known) and (chosen.round > 1 or divided)
         if refines:
             # Searches from nothing take too long for units of all classes.
