@@ -112,6 +112,11 @@ class Replication:
         """The same with another one of the numbers that were looked at."""
         return replace(self, replicas=one.replicas, chips_each=one.chips_each)
 
+    def placed(self, chip_of: Ints) -> Replication:
+        """The same with `chip_of[N]`, a partition of one of the pipelines, as known."""
+        one = PipelineCount(self.replicas, self.chips_each, partitions=chip_of[None])
+        return replace(self, considered=(one,))
+
     @property
     def known(self) -> tuple[Ints, ...]:
         """Partitions of one of the pipelines, from when the numbers were looked at."""

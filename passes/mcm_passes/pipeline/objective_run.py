@@ -38,6 +38,7 @@ class ObjectiveRun:
         cost_model: name of the model that costs come from.
         given: whether the placement is given, and nothing is searched.
         alone: whether the strategy alone shall answer: it is given, or was named by the user.
+        known: partitions on all chips that were found before.
     """
 
     strategy: PartitionStrategy
@@ -45,6 +46,7 @@ class ObjectiveRun:
     cost_model: str
     given: bool
     alone: bool
+    known: tuple[Ints, ...] = ()
 
     def prepared(
         self, problem: PartitionProblem, model: ir.Model, context: PassContext, plan: FusionPlan
@@ -73,7 +75,7 @@ class ObjectiveRun:
         budgets = replace(budgets, problem=problem)
 
         def solve_one(shared: PartitionProblem, pipelines: int, objective: Objective, /) -> Solved:
-            budget = budgets.of(shared, pipelines, objective=objective)
+            budget = budgets.of(shared, pipelines, objective=objective, known=self.known)
             proven, plain = _FirstProof(), objective.aim == "period"
             texts = {"strategy_text": self.text, "cost_model": self.cost_model}
             if plain and not self.alone:

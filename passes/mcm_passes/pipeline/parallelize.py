@@ -15,7 +15,7 @@ from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import load_level
-from mcm_compiler.contracts.partition import Budget, PartitionProblem
+from mcm_compiler.contracts.partition import Budget, Ints, PartitionProblem
 from mcm_compiler.contracts.sharding import sharding
 from mcm_compiler.contracts.sharding.divisions import DIVISION_BOUND, DividedKernel
 from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -159,7 +159,8 @@ class Parallelize(ShardOversized):
         named |= (options.round or 1) > 1
         if named or applied or not self._searches or measured_costs(context.target.cost_model()):
             return 0
-        return load_level(options.level).divisions
+        divisions = load_level(options.level).divisions
+        return divisions if options.goal.plain else divisions // 2
 
     def _built(self, model: ir.Model, context: PassContext) -> _Built:
         """The model divided in place, with its problem."""
@@ -256,16 +257,16 @@ class Parallelize(ShardOversized):
         """The division that answers one inference soonest; None if none is sooner than whole."""
         if not whole.problem.on_ring or whole.problem.routing == "strict":
             return None
-        before = whole.soonest
+        before = _soonest(whole)[0]
         best, least = None, before
         for grain in division_search.LATENCY_GRAINS[:most]:
             try:
                 built = replace(self, grain=grain)._built(kept_copy(original), quiet)
             except CompileError:
                 continue
-            found = built.soonest
+            found, placed = _soonest(built)
             if division_search.gains(found, before, searches=True) and found < least:
-                best, least = built, found
+                best, least = replace(built, placed=placed), found
         if best is not None:
             best.notes.append(_gain_note(best.step, least.seconds, before.seconds, "a latency"))
         return best
@@ -286,6 +287,7 @@ class _Built:
     obstacle: str
     notes: list[Diagnostic] = field(default_factory=list[Diagnostic])
     below_s: float = inf
+    placed: Ints | None = None
 
     @property
     def numbers(self) -> list[tuple[int, int]]:
@@ -338,22 +340,6 @@ class _Built:
         seconds = self.fastest.seconds
         return division_search.Periods(seconds, seconds, min(found.least_s, seconds))
 
-    @cached_property
-    def soonest(self) -> division_search.Periods:
-        """When one inference is answered, by a short search; infinite if it finds no partition."""
-        strategy, text = runnable(division_search.LATENCY_STRATEGY)
-        rng, name = self.context.rng("partition"), self.context.target.cost_model().name
-        budget = Budget(objective=self.context.options.goal)
-        try:
-            found = solve_for(
-                self.problem, strategy, rng, budget, strategy_text=text, cost_model=name
-            ).figures
-        except CompileError:
-            found = None
-        if found is None:
-            return division_search.Periods(inf, inf, 0.0)
-        return division_search.Periods(found.value, found.value, found.bound)
-
     def chosen(self) -> replication.Replication:
         """The number of replicas that is compiled."""
         options = self.context.options
@@ -365,9 +351,25 @@ class _Built:
         if self.wanted is None:
             if self.obstacle or not options.goal.plain:
                 # The partition decides how often it stands there, if not for the period alone.
-                return replication.Replication(1, self.problem.num_chips, round=classes)
+                one = replication.Replication(1, self.problem.num_chips, round=classes)
+                return one if self.placed is None else one.placed(self.placed)
             return replace(self.compared, round=classes)
         return replace(replicas.given_replicas(self.problem, self.wanted), round=classes)
+
+
+def _soonest(built: _Built) -> tuple[division_search.Periods, Ints | None]:
+    """When one inference is answered, and where units are then; infinite if nothing is found."""
+    strategy, text = runnable(division_search.LATENCY_STRATEGY)
+    rng, name = built.context.rng("partition"), built.context.target.cost_model().name
+    budget = Budget(objective=built.context.options.goal)
+    texts = {"strategy_text": text, "cost_model": name}
+    try:
+        found = solve_for(built.problem, strategy, rng, budget, **texts)
+    except CompileError:
+        return division_search.Periods(inf, inf, 0.0), None
+    assert found.figures is not None
+    value, bound = found.figures.value, found.figures.bound
+    return division_search.Periods(value, value, bound), found.chip_of
 
 
 def _undivided_kernels(model: ir.Model, context: PassContext) -> tuple[DividedKernel, ...] | None:

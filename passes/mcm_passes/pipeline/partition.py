@@ -101,14 +101,13 @@ class PartitionPass(Pass):
         return False
 
     def _strategy(
-        self, model: ir.Model, context: PassContext, level: Level
+        self, context: PassContext, level: Level, *, walked: bool
     ) -> tuple[PartitionStrategy, str]:
         """The strategy that is asked for, or the level's, and its text form."""
         options = context.options
         level_text = mapping_for(machine_of(context.target).family).strategy(level)
         level_text = level_text if options.goal.aim == "period" else level.objective_strategy
-        division = replication.DIVISION.find(model)
-        if options.goal.aim == "latency" and division is not None and division.grain:
+        if walked:
             level_text = LATENCY_STRATEGY
         wanted = level_text if options.partitioner == AUTO else options.partitioner
         return runnable(self.strategy or wanted)
@@ -123,7 +122,10 @@ class PartitionPass(Pass):
         """The partition of the best number of pipelines."""
         options = context.options
         level = load_level(options.level)
-        strategy, text = self._strategy(model, context, level)
+        known = _walked(model, options)
+        division = replication.DIVISION.find(model)
+        walked = options.goal.aim == "latency" and division is not None and division.grain > 0
+        strategy, text = self._strategy(context, level, walked=walked)
         plan = FUSION_PLAN.get(model)
         if (measured := measured_note(model, plan, context.target)) is not None:
             context.report(measured)
@@ -154,7 +156,7 @@ class PartitionPass(Pass):
         refines = chosen_round.REFINING_NAME in STRATEGIES and self._by_level(options)
         # Only the longest level searches all pieces of a division that it found from nothing.
         divided = bool(level.further and level.gap) and chosen.divided
-        refines &= bool(chosen.known) and (chosen.round > 1 or divided)
+        refines &= bool(chosen.known) and not known and (chosen.round > 1 or divided)
         if refines:
             # Searches from nothing take too long for units of all classes.
             strategy, text = runnable(chosen_round.REFINING)
@@ -202,7 +204,7 @@ class PartitionPass(Pass):
         if not options.goal.plain:
             from mcm_passes.pipeline.objective_run import ObjectiveRun
 
-            goal = ObjectiveRun(strategy, text, cost_model, given=given is not None, alone=alone)
+            goal = ObjectiveRun(strategy, text, cost_model, given is not None, alone, known)
             problem = goal.prepared(problem, model, context, plan)
             return goal.found(problem, context, budgets)
         chosen = chosen if keep_states else _unplaced(chosen)
@@ -236,6 +238,14 @@ def _starts(
         if row.max() < each and shares_alike(problem.machine, each, count):
             found.append((count, row))
     return found
+
+
+def _walked(model: ir.Model, options: CompileOptions) -> tuple[Ints, ...]:
+    """Placements with which the search of divisions found the least latency."""
+    chosen = replication.REPLICATION.find(model)
+    if chosen is None or options.goal.aim != "latency" or options.replicas:
+        return ()
+    return chosen.known
 
 
 def _unplaced(chosen: replication.Replication) -> replication.Replication:

@@ -37,7 +37,7 @@ ALIKE = 0.01
 """Share by which estimates may differ and count as equal."""
 
 LATENCY_GRAINS = (0.25, 0.5, 0.12)
-"""Grains that are compared for the least latency, as many as a level builds divisions."""
+"""Grains that are compared for the least latency, half as many as a level builds divisions."""
 
 LATENCY_STRATEGY = "frontier{walked=true}"
 """Finds latencies of divided graphs, most of which have too many ideals."""

@@ -91,11 +91,15 @@ class Frontier(SearchStrategy):
 
     def run(self, search: Search, rng: np.random.Generator) -> str:
         """Nothing is random but walks."""
-        reason = offer_first_cuts(search, rng)
+        walked = self.walked and search.budget.objective.aim == "latency"
         search.prove(objective_bound(search.problem, search.budget.objective))
+        # Placements that the caller knows come from such walks.
+        if walked and any(search.admit(row) for row in search.budget.known):
+            return ""
+        reason = offer_first_cuts(search, rng)
         if search.must_stop() or search.closed(SLACK):
             return reason
-        if self.walked and search.budget.objective.aim == "latency":
+        if walked:
             walk_from_best(search, rng)
             return reason
         return self._improve(search, search.budget.objective) or reason

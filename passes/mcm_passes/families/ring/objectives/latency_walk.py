@@ -27,7 +27,7 @@ from mcm_passes.mapping.search.search import Search
 HEATS = (0.01, 0.01, 0.003, 0.01, 0.003, 0.01, 0.003, 0.003)
 """Temperature at first, as a share of the latency, of walks that each begin at the best."""
 
-PLAYED = 60_000_000
+PLAYED = 30_000_000
 """Nodes, tensors and chips that all steps of a search look at."""
 
 LESS_ROOM = 0.1

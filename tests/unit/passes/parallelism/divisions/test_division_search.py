@@ -53,6 +53,7 @@ def test_a_level_finds_a_division_and_the_note_repeats_it() -> None:
     [
         replace(OPTIONS, level=0),
         replace(OPTIONS, objective="latency"),
+        replace(OPTIONS, replicas=None, objective="latency"),
         replace(OPTIONS, pins=(("*", 0),)),
         replace(OPTIONS, round=2),
     ],
@@ -66,7 +67,7 @@ def test_nothing_is_searched_where_it_may_not_be(options: CompileOptions) -> Non
 def test_the_least_latency_is_sought_over_divisions() -> None:
     def found(text: str) -> tuple[Any, list[Any]]:
         passes = f"simplify,fuse,annotate_cost,{text},partition"
-        options = CompileOptions(level=1, objective="latency", passes=passes)
+        options = CompileOptions(level=2, objective="latency", passes=passes)
         model, notes, _ = run_passes("zoo:vgg19{shape_only=true}", "mcm16", options)
         return model, [note for note in notes if note.code == "MCM-P071"]
 
@@ -79,6 +80,7 @@ def test_the_least_latency_is_sought_over_divisions() -> None:
     assert before is not None
     assert after is not None
     assert after.bound <= after.value <= 0.75 * before.value
+    assert "walked" in PARTITION.get(model).strategy
     again, silent = found(note.message.split("`")[1])
     assert not silent
     assert PARTITION.get(again).figures == after
