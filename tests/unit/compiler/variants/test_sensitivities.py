@@ -13,7 +13,7 @@ from mcm_compiler.api import build_zoo_model, compile_model
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.options import CompileOptions
+from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.terminal import report_text
 from mcm_compiler.results.points import SensitivityRow
@@ -107,7 +107,11 @@ def test_a_point_that_does_not_fit_says_so() -> None:
     result = compile_model(
         build_zoo_model(model),
         load_target("mcm4"),
-        CompileOptions(replicas=1, chips=1),
+        CompileOptions(
+            replicas=1,
+            chips=1,
+            passes=DEFAULT_PIPELINE.replace("parallelize", "parallelize{search=false}"),
+        ),
         sensitivities=True,
     )
     report: dict[str, Any] = {**build_report(result)}
