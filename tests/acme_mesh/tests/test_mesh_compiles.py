@@ -209,7 +209,7 @@ def test_more_of_a_resource_is_never_slower(model: str) -> None:
     found = compile_model(
         f"zoo:{model}",
         "acme-mesh16",
-        CompileOptions(passes=TO_SIMULATION, replicas=1),
+        CompileOptions(passes=TO_SIMULATION, replicas=1, level=1),
         sensitivities=True,
     )
     rows = found.sensitivities or ()
