@@ -48,7 +48,8 @@ def model() -> ir.Model:
 def compiled_in(folder: Path, table: str) -> Path:
     (folder / table).write_text(TABLE)
     path = print_value(folder / table)
-    options = CompileOptions(chips=3, replicas=1, inferences=8, cost_model=f"table{{file={path}}}")
+    table_model = f"table{{file={path}}}"
+    options = CompileOptions(chips=3, replicas=1, round=1, inferences=8, cost_model=table_model)
     compile_model(model(), "mcm4", options, output=folder / "out")
     (folder / table).unlink()
     return folder / "out"
