@@ -19,7 +19,7 @@ LIGHT = sorted(
 )
 """Without two that have as many weights as all others, and no op that the others lack."""
 
-LITTLE_SEARCH = {"light_bvlc_alexnet", "light_densenet121", "light_inception_v2"}
+LITTLE_SEARCH = {"light_densenet121", "light_inception_v2"}
 """Models whose search of divisions and rounds takes longest; models like them are in the zoo."""
 
 FOR_CLUSTERS = {"t5-3b", "t5-11b", "t5-automap", "vgg19-training"}
