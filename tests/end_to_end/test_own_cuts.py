@@ -18,7 +18,7 @@ def mcmc(*arguments):
 def test_a_cut_goes_out_and_in_again(workspace):
     first, again = workspace / "first", workspace / "again"
     cut, same = workspace / "cut.csv", workspace / "same.json"
-    model, target = "zoo:bert-tiny", ("--target", "mcm4", "--replicas", "1")
+    model, target = "zoo:bert-tiny", ("--target", "mcm4", "--replicas", "1", "-O0")
     mcmc("compile", model, *target, "-o", first, "--assignment-out", cut)
     mcmc(
         "compile", model, *target, "-o", again,
