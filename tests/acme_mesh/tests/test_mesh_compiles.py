@@ -20,7 +20,9 @@ from mcm_compiler.registry import MAPPINGS, STRATEGIES, TARGETS
 from tests.acme_mesh.tests.plain_mesh import Mesh
 
 MODEL = "zoo:inception-v3"
-TINY = ("zoo:bert-tiny", "--target", "acme-mesh16", "--replicas", "1")
+UNDIVIDED = CompileOptions().passes.replace("parallelize", "parallelize{search=false}")
+ONE_PIPELINE = ("--replicas", "1", "--round", "1", "--passes", UNDIVIDED)
+TINY = ("zoo:bert-tiny", "--target", "acme-mesh16", *ONE_PIPELINE)
 GRID = Mesh(6, 6, 0.0, 0.0)
 TO_SIMULATION = CompileOptions().passes.partition(",emit")[0]
 
