@@ -179,6 +179,8 @@ def _bytes_of(tensor: ir.TensorProtocol, value: ir.Value) -> bytes:
     Raises:
         CompileError: MCM-I020 where its file cannot be read.
     """
+    if isinstance(tensor, ir.StringTensor):  # whose bytes onnx_ir does not give
+        return repr(list(tensor.string_data())).encode()
     try:
         return tensor.tobytes()
     except OSError as error:
