@@ -153,8 +153,8 @@ def test_tampered_wire_in_the_manifest_fails(folder):
 def test_tampered_wire_inside_a_chip_fails_even_with_a_new_hash(folder):
     path = folder / "chip_01.onnx"
     proto = onnx.load(path, load_external_data=False)
-    add = next(n for n in proto.graph.node if n.op_type == "Sub" and n.input[0] != n.input[1])
-    add.input[0], add.input[1] = add.input[1], add.input[0]
+    div = next(n for n in proto.graph.node if n.op_type == "Div" and n.input[0] != n.input[1])
+    div.input[0], div.input[1] = div.input[1], div.input[0]
     path.write_bytes(proto.SerializeToString())
     rehash(folder, path.name)
     assert "equality" in failed_steps(folder)
