@@ -62,8 +62,9 @@ def throughput(model: str, target: str, replicas: int | None) -> float:
 
 
 def _between_chips(folder: Path) -> list[tuple[int, int]]:
-    """Where each transfer between chips comes from and goes to."""
-    ends = [(t["source"], t["destination"]) for t in _json(folder / "program.json")["transfers"]]
+    """Where each tensor between chips is made, and where ops read it, whoever passes it on."""
+    wires = _json(folder / "manifest.json")["wires"]
+    ends = [(wire["source"], target) for wire in wires for target in wire["destinations"]]
     return [(source, target) for source, target in ends if min(source, target) >= 0]
 
 
