@@ -37,7 +37,9 @@ DATA = ROOT / "tools" / "reproduce" / "data" / "published_figures.json"
 PAGE = ROOT / "docs" / "results" / "published-figures.md"
 VERSIONS = ("mcm-compiler", "numba", "numpy", "onnx")
 COSTS = "simplify,fuse,annotate_cost"
-PASSES = f"{COSTS},shard_oversized,parallelize,partition,legalize,split,lower,simulate"
+UNDIVIDED = "parallelize{search=false}"
+"""The published systems map whole layers."""
+PASSES = f"{COSTS},shard_oversized,{UNDIVIDED},partition,legalize,split,lower,simulate"
 MODEL, TARGET = "zoo:resnet50", "simba36"
 MACS_PER_CHIP = 1024
 """Multiply-accumulates of a chip of `simba36` in a cycle, as of the prototype."""
@@ -228,7 +230,7 @@ def point(model: str, package: Package) -> dict[str, Any]:
         "chips": package.size[0] * package.size[1],
         "clock_mhz": package.clock_mhz,
     }
-    options = CompileOptions(level=2, passes=PASSES, replicas=package.replicas)
+    options = CompileOptions(level=2, passes=PASSES, replicas=package.replicas, round=1)
     try:
         found, _, _ = run_passes(model, target_of(package), options)
     except CompileError as error:
