@@ -33,12 +33,16 @@ ROUNDING = 1e-9
 _ADDED = re.compile(r"/(?:relay|on_chip)_\d+$")
 """What legalisation adds to the name of a tensor that a chip passes on, or that a relay renames."""
 
+_COPIED = re.compile(r"/on_chip_\d+$")
+"""Suffix of the name of a copied op. A relay is named after a tensor, which may have the name of an
+op."""
+
 
 def check_lowered(program: LoweredProgram, machine: Machine, certificate: Certificate) -> str:
     """Compares bytes on channels and the latency of one inference with those of the problem.
 
     Streamed weights are left out, as a memory plan decides on them, and the latency of problems
-    that have some with them, and of rounds.
+    that have some with them.
 
     Returns:
         What was compared, in a few words; empty where nothing could be.
@@ -63,9 +67,7 @@ def check_lowered(program: LoweredProgram, machine: Machine, certificate: Certif
             f"from {ends}, its placement {int(claimed[channel]):,}",
             "program.json",
         )
-    # Of a round, the chips' orders decide which class is answered first.
-    ordered = problem.streams or certificate.scope.round > 1
-    if not machine.is_ring or ordered or not isinstance(model, proofs.KnowsValues):
+    if not machine.is_ring or problem.streams or not isinstance(model, proofs.KnowsValues):
         return "bytes of each channel"
     with PROBLEM_MODELS.at_work(certificate.problem_model):
         latency_s = model.latency_s(problem, placement)
@@ -311,7 +313,7 @@ def _units_on(program: LoweredProgram, problem: partition.PartitionProblem) -> d
     found = defaultdict[int, set[int]](set)
     for chip in program.chips:
         for kernel in chip.kernels:
-            names = (node if node in unit_of else _ADDED.sub("", node) for node in kernel.nodes)
+            names = (node if node in unit_of else _COPIED.sub("", node) for node in kernel.nodes)
             found[chip.chip] |= {unit_of[name] for name in names if name in unit_of}
     return found
 

@@ -91,10 +91,10 @@ def _model(network: str) -> Any:
 
 def lines(rows: list[dict[str, Any]]) -> list[str]:
     """The table of the page."""
-    told = ["| network | SET | ours | SET, s | ours, CPU s |", "|---|---:|---:|---:|---:|"]
+    table = ["| network | SET | ours | SET, s | ours, CPU s |", "|---|---:|---:|---:|---:|"]
     for row in rows:
         program = f"{row['set']:.2f}" if "set" in row else "not run"
         ours = f"{row['ours']:.2f}" if "ours" in row else f"refused ({row['refused']})"
         spent = [str(row.get(key, "-")) for key in ("set_s", "ours_s")]
-        told.append(f"| {' | '.join((row['network'], program, ours, *spent))} |")
-    return told
+        table.append(f"| {' | '.join((row['network'], program, ours, *spent))} |")
+    return table

@@ -250,6 +250,21 @@ def test_a_program_that_carries_more_than_its_placement_is_refused(folder: Path)
         check_lowered(found.program, slower, certificate)
 
 
+def test_a_relay_is_no_op_of_the_name_that_its_tensor_has(tmp_path: Path) -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> m (float[64,64] x) => (float[64,64] y)'
+        " { a = MatMul (x, x) b = MatMul (a, a) c = MatMul (b, b) y = MatMul (a, c) }"
+    )
+    for node in proto.graph.node:
+        node.name = node.output[0]
+    pins = (("a", 0), ("b", 1), ("c", 2), ("y", 3))
+    options = CompileOptions(replicas=1, pins=pins)
+    compile_model(ir.from_proto(proto), "mcm4", options, output=tmp_path / "out")
+    assert "a/relay_1" in (tmp_path / "out" / "program.json").read_text(encoding="utf-8")
+    report = check_folder(tmp_path / "out")
+    assert report.holds, report.diagnostics
+
+
 def test_a_solvers_word_is_no_proof(folder: Path) -> None:
     found, certificate = opened(folder)
     checker = PROOF_CHECKERS.get("cpsat")
