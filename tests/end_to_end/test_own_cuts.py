@@ -7,6 +7,10 @@ import json
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
+from mcm_compiler.options import DEFAULT_PIPELINE
+
+UNDIVIDED = DEFAULT_PIPELINE.replace("parallelize", "parallelize{search=false}")
+ONE_PIPELINE = ("--replicas", "1", "--round", "1", "--passes", UNDIVIDED)
 
 
 def mcmc(*arguments):
@@ -18,7 +22,7 @@ def mcmc(*arguments):
 def test_a_cut_goes_out_and_in_again(workspace):
     first, again = workspace / "first", workspace / "again"
     cut, same = workspace / "cut.csv", workspace / "same.json"
-    model, target = "zoo:bert-tiny", ("--target", "mcm4", "--replicas", "1", "-O0")
+    model, target = "zoo:bert-tiny", ("--target", "mcm4", *ONE_PIPELINE)
     mcmc("compile", model, *target, "-o", first, "--assignment-out", cut)
     mcmc(
         "compile", model, *target, "-o", again,

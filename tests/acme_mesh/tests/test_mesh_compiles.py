@@ -35,9 +35,9 @@ def invoke(*words: str) -> Result:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model with branches on the mesh of 36 chips, as one pipeline."""
+    """A model with branches on the mesh of 36 chips, as one pipeline of one inference."""
     out = tmp_path_factory.mktemp("inception") / "out"
-    invoke("compile", MODEL, "--target", "acme-mesh36", "--replicas", "1", "-o", str(out))
+    invoke("compile", MODEL, "--target", "acme-mesh36", *ONE_PIPELINE, "-o", str(out))
     return out
 
 
@@ -62,9 +62,8 @@ def throughput(model: str, target: str, replicas: int | None) -> float:
 
 
 def _between_chips(folder: Path) -> list[tuple[int, int]]:
-    """Where each tensor between chips is made, and where ops read it, whoever passes it on."""
-    wires = _json(folder / "manifest.json")["wires"]
-    ends = [(wire["source"], target) for wire in wires for target in wire["destinations"]]
+    """Where each transfer between chips comes from and goes to."""
+    ends = [(t["source"], t["destination"]) for t in _json(folder / "program.json")["transfers"]]
     return [(source, target) for source, target in ends if min(source, target) >= 0]
 
 
