@@ -46,6 +46,8 @@ LOADS: dict[str, tuple[str, ...]] = {
         "placed_problem",
     ),
     f"{PASSES}/families/ring/moves/placement_state.py": ("",),
+    f"{PASSES}/families/ring/objectives/latency_walk.py": ("_blocks",),
+    f"{PASSES}/parallelism/copies/stage_windows.py": ("",),
     f"{BATCH}/legalised_partition.py": ("place", "_route"),
 }
 """Definitions by file; the empty name stands for all of a file."""
