@@ -123,7 +123,7 @@ def test_tiles_of_images_give_what_the_whole_gives(text: str, rows: int, grain: 
     assert check_invariants(model) == []
     assert not OUTPUT_PARTS.find(model)
     for expected, actual in zip(outputs(whole), outputs(model), strict=True):
-        # Tiles sum in another order, which tells where large terms cancel each other.
+        # Tiles sum in another order, which shows where large terms cancel each other.
         scale = np.abs(expected).max()
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5 * max(1.0, scale))
     names = {node.name for node in model.graph}

@@ -166,7 +166,7 @@ class _Demands:
         None as well where some elements of the operand are not used.
         """
         if node.op_type in ("Concat", "Split"):
-            # Along the axis, elements of all operands or results are told apart.
+            # Along the axis, elements of all operands or results are distinct.
             at = 1 << _axis(node)
             if node.op_type == "Split":
                 return axes
