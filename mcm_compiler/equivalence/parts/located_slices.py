@@ -43,7 +43,7 @@ class LocatedSlices:
     def __init__(self, numbers: ValueNumbers) -> None:
         self._numbers = numbers
         self._found: dict[Hashable, Cuts | None] = {}
-        self._lines: dict[Hashable, dict[bytes, list[int]]] = {}
+        self._lines = numbers.contents.lines
 
     def locate(self, part: int, whole: int, expected: Cuts | None = None) -> Cuts | None:
         """The cuts by which `part` is a part of `whole`: empty for all of it, None for no part.
@@ -70,7 +70,11 @@ class LocatedSlices:
             return None
         held, full = self._numbers.key(part), self._numbers.key(whole)
         if isinstance(held, WeightKey) and isinstance(full, WeightKey):
-            return self._by_content(held.content, full.content, cuts, differing)
+            pair = (held.content, full.content, tuple(sorted(cuts.items())))
+            located = self._numbers.contents.located
+            if pair not in located:
+                located[pair] = self._by_content(held.content, full.content, cuts, differing)
+            return located[pair]
         if isinstance(held, PlaceholderKey) and isinstance(full, PlaceholderKey):
             named = self._by_name(held, full) if held.fill == full.fill else None
             return named if named is not None and named.keys() == differing else None

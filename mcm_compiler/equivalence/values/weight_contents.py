@@ -34,9 +34,16 @@ Bytes = NDArray[np.uint8]
 
 
 class WeightContents:
-    """Numbers contents of tensors, 0, 1, 2 and so on."""
+    """Numbers contents of tensors, 0, 1, 2 and so on.
+
+    Attributes:
+        lines: lines of a content by a sample of their bytes, for those who look parts up in it.
+        located: by two contents and the cuts that were expected, where one lies in the other.
+    """
 
     def __init__(self) -> None:
+        self.lines: dict[Hashable, dict[bytes, list[int]]] = {}
+        self.located: dict[Hashable, dict[int, tuple[tuple[int, int], ...]] | None] = {}
         self._contents: list[ir.TensorProtocol] = []
         self._by_sample: dict[Hashable, list[int]] = {}
         self._by_place: dict[Hashable, int] = {}
