@@ -44,7 +44,7 @@ from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import given_answer, solve, with_chips
 from mcm_passes.parallelism.copies import chosen_round
-from mcm_passes.parallelism.divisions.division_search import LATENCY_STRATEGY
+from mcm_passes.parallelism.divisions.candidate import LATENCY_STRATEGY
 from mcm_passes.parallelism.replicas import replica_search
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import inf, log
-from typing import NamedTuple
 
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionPlan
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.contracts.replication import Division, Replication
+from mcm_compiler.contracts.replication import Division
 from mcm_compiler.contracts.sharding.sharding import ShardingPlan
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.graph.constants import constant_values
@@ -21,26 +20,11 @@ from mcm_passes.parallelism.oversized.output_pieces import gather_bytes, output_
 from mcm_passes.parallelism.oversized.oversized import weight_demand
 from mcm_passes.parallelism.row_tiles.kernel_cuts import KernelCuts
 
-NEAR_WORK = 1.01
-"""Times the work of each chip up to which a period is good enough, so that nothing is searched."""
-
-NEAR_ENOUGH = 1.05
-"""The same where the level searches no partitions."""
-
 LEAST_GAIN = 0.01
-"""Share by which a division has to shorten the period, estimated and as found."""
-
-MOST_SEARCHED = 0.06
-"""Share by which longer searches shortened periods of first partitions at most."""
+"""Share by which a division has to shorten the period, as estimated."""
 
 ALIKE = 0.01
 """Share by which estimates may differ and count as equal."""
-
-LATENCY_GRAINS = (0.25, 0.5, 0.12)
-"""Grains that are compared for the least latency, half as many as a level builds divisions."""
-
-LATENCY_STRATEGY = "frontier{walked=true}"
-"""Finds latencies of divided graphs, most of which have too many ideals."""
 
 FRACTIONS = (Division().fraction, 0.7, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05)
 GRAINS = (0.0, 0.8, 0.4, 0.2, 0.1)
@@ -135,41 +119,3 @@ def _nothing() -> ir.Node:
         for name in ("one", "other")
     )
     return ir.Node("", "Identity", [value], outputs=[made], name="")
-
-
-class Periods(NamedTuple):
-    """Periods that are known of a model as it is divided.
-
-    Attributes:
-        seconds: between inferences with the first partition, simulated where the level does;
-            infinite where none is known.
-        analytic_s: the same under the analytic model.
-        least_s: that no partition can undercut, under the analytic model.
-    """
-
-    seconds: float
-    analytic_s: float
-    least_s: float
-
-
-def periods_of(chosen: Replication) -> Periods:
-    """Of a choice among the numbers of pipelines."""
-    own = next((one for one in chosen.considered if one.replicas == chosen.replicas), None)
-    bounds = (one.bound_s for one in chosen.considered if one.bound_s is not None)
-    if own is None or own.seconds is None or own.analytic_s is None:
-        return Periods(inf, inf, min(bounds, default=0.0))
-    return Periods(own.seconds, own.analytic_s, min(bounds, default=0.0))
-
-
-def gains(divided: Periods, whole: Periods, *, searches: bool) -> bool:
-    """Return whether a division is better, whatever a search finds for the whole.
-
-    Args:
-        divided: the division.
-        whole: the model as it is compiled without one.
-        searches: whether partitions are searched for that may be better than the first.
-    """
-    least_s = whole.seconds
-    if searches and least_s < inf:
-        least_s = max(whole.least_s, least_s * (1.0 - MOST_SEARCHED))
-    return divided.seconds < inf and divided.seconds <= least_s * (1.0 - LEAST_GAIN)

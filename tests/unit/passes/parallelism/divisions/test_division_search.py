@@ -16,8 +16,9 @@ from mcm_compiler.contracts.program import SIMULATION
 from mcm_compiler.contracts.replication import DIVISION, REPLICATION, Division
 from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.pipeline.passes import parse_pipeline
-from mcm_passes.parallelism.divisions.division_search import Periods, gains
-from mcm_passes.pipeline.parallelize import FOR_MEMORY, Parallelize
+from mcm_passes.parallelism.divisions.candidate import Periods
+from mcm_passes.parallelism.divisions.comparison import FOR_MEMORY, gains
+from mcm_passes.pipeline.parallelize import Parallelize
 
 MODEL = "zoo:plain-cnn{image_size=32,stages=2,blocks=2,width=32}"
 PASSES = "simplify,fuse,annotate_cost,{},partition,legalize,split,lower,simulate"

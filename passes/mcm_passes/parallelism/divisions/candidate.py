@@ -1,0 +1,173 @@
+"""A model as one division divided it, with what is known of its periods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
+from typing import NamedTuple
+
+import onnx_ir as ir
+
+from mcm_compiler.contracts import replication
+from mcm_compiler.contracts.evaluation import BatchEvaluator
+from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.partition import Budget, Ints, PartitionProblem
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.machines.machine_builder import equal_shares
+from mcm_compiler.options import AUTO, CompileOptions
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_passes.mapping.search.named import runnable
+from mcm_passes.mapping.solving.objective_solve import solve_for
+from mcm_passes.parallelism.copies import chosen_round, round_search
+from mcm_passes.parallelism.replicas import replicas, unrolling
+
+LATENCY_STRATEGY = "frontier{walked=true}"
+"""Finds latencies of divided graphs, most of which have too many ideals."""
+
+
+class Periods(NamedTuple):
+    """Periods that are known of a model as it is divided.
+
+    Attributes:
+        seconds: between inferences with the first partition, simulated where the level does;
+            infinite where none is known.
+        analytic_s: the same under the analytic model.
+        least_s: that no partition can undercut, under the analytic model.
+    """
+
+    seconds: float
+    analytic_s: float
+    least_s: float
+
+
+def periods_of(chosen: replication.Replication) -> Periods:
+    """Of a choice among the numbers of pipelines."""
+    own = next((one for one in chosen.considered if one.replicas == chosen.replicas), None)
+    bounds = (one.bound_s for one in chosen.considered if one.bound_s is not None)
+    if own is None or own.seconds is None or own.analytic_s is None:
+        return Periods(inf, inf, min(bounds, default=0.0))
+    return Periods(own.seconds, own.analytic_s, min(bounds, default=0.0))
+
+
+def free(options: CompileOptions) -> bool:
+    """True if the level places units, anywhere, for the plain period."""
+    bound = options.pins or options.assignment is not None or options.forbidden_chips
+    return options.goal.plain and options.partitioner == AUTO and not bound
+
+
+@dataclass(eq=False)
+class Candidate:
+    """A model as one division divided it, with what it takes to compare it.
+
+    Attributes:
+        step: text form of the pass that divided it.
+        division: what it divided by.
+        model: the divided model.
+        divided: whether the graph changed.
+        single: the problem of one inference on all chips.
+        problem: the same, or that of the round that options give.
+        evaluator: the simulator for `problem`.
+        context: of the pass.
+        wanted: number of replicas that is asked for.
+        obstacle: why there can be only one.
+        notes: what the pass reported.
+        below_s: seconds that a round has to undercut.
+        placed: the placement of the least latency.
+    """
+
+    step: str
+    division: replication.Division
+    model: ir.Model
+    divided: bool
+    single: PartitionProblem
+    problem: PartitionProblem
+    evaluator: BatchEvaluator | None
+    context: PassContext
+    wanted: int | None
+    obstacle: str
+    notes: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    below_s: float = inf
+    placed: Ints | None = None
+
+    @property
+    def numbers(self) -> list[tuple[int, int]]:
+        """Numbers of replicas that count, with the chips of each."""
+        chips = self.problem.num_chips
+        if self.obstacle or self.wanted:
+            return [(self.wanted or 1, chips // (self.wanted or 1))]
+        return equal_shares(chips, self.problem.machine)
+
+    @cached_property
+    def compared(self) -> replication.Replication:
+        """The best of the numbers, all of them with figures."""
+        simulated = load_level(self.context.options.level).judged_pipelines
+        return replicas.choose_replicas(
+            self.problem, self.evaluator, simulated=simulated, numbers=self.numbers
+        )
+
+    @cached_property
+    def fastest(self) -> round_search.Round | None:
+        """The fastest round under the analytic model, if it is faster than the best number.
+
+        It has to undercut `below_s`, too, or it would not be compiled.
+        """
+        options = self.context.options
+        most = load_level(options.level).rounds
+        if options.round is not None or most < 2 or not free(options):
+            return None
+        if unrolling.round_obstacle(self.model, options):
+            return None
+        below_s = min(periods_of(self.compared).seconds, self.below_s)
+        below_s *= 1.0 - chosen_round.LEAST_GAIN
+        return round_search.fastest_round(self.problem, self.numbers, range(2, most + 1), below_s)
+
+    @cached_property
+    def round(self) -> chosen_round.ChosenRound | None:
+        """The same, if the simulator confirms it."""
+        if self.fastest is None:
+            return None
+        options, target = self.context.options, self.context.target
+        return chosen_round.confirmed_round(
+            self.model, self.problem, self.compared, self.fastest, options, target
+        )
+
+    @property
+    def periods(self) -> Periods:
+        """Of the fastest round, or of the best of the numbers."""
+        found = periods_of(self.compared)
+        if self.fastest is None:
+            return found
+        seconds = self.fastest.seconds
+        return Periods(seconds, seconds, min(found.least_s, seconds))
+
+    def chosen(self) -> replication.Replication:
+        """The number of replicas that is compiled."""
+        options = self.context.options
+        classes = options.round or 1
+        if classes > 1 and free(options):
+            found = chosen_round.given_round(self.single, self.numbers, classes)
+            if found is not None:
+                return found
+        if self.wanted is None:
+            if self.obstacle or not options.goal.plain:
+                # The partition decides how often it stands there, if not for the period alone.
+                one = replication.Replication(1, self.problem.num_chips, round=classes)
+                return one if self.placed is None else one.placed(self.placed)
+            return replace(self.compared, round=classes)
+        return replace(replicas.given_replicas(self.problem, self.wanted), round=classes)
+
+
+def soonest(built: Candidate) -> tuple[Periods, Ints | None]:
+    """When one inference is answered, and where units are then; infinite if nothing is found."""
+    strategy, text = runnable(LATENCY_STRATEGY)
+    rng, name = built.context.rng("partition"), built.context.target.cost_model().name
+    budget = Budget(objective=built.context.options.goal)
+    texts = {"strategy_text": text, "cost_model": name}
+    try:
+        found = solve_for(built.problem, strategy, rng, budget, **texts)
+    except CompileError:
+        return Periods(inf, inf, 0.0), None
+    assert found.figures is not None
+    value, bound = found.figures.value, found.figures.bound
+    return Periods(value, value, bound), found.chip_of

@@ -1,0 +1,134 @@
+"""The comparison of divided models with the model as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf
+
+from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.replication import Division
+from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.text.units import seconds_text
+from mcm_passes.mapping.bounds.bounds import total_work
+from mcm_passes.parallelism.copies import round_search
+from mcm_passes.parallelism.divisions.candidate import Candidate, Periods, soonest
+from mcm_passes.parallelism.replicas import replicas
+
+NEAR_WORK = 1.01
+"""Times the work of each chip up to which a period is good enough, so that nothing is searched."""
+
+NEAR_ENOUGH = 1.05
+"""The same where the level searches no partitions."""
+
+LEAST_GAIN = 0.01
+"""Share by which a division has to shorten the period as found."""
+
+MOST_SEARCHED = 0.06
+"""Share by which longer searches shortened periods of first partitions at most."""
+
+LATENCY_GRAINS = (0.25, 0.5, 0.12)
+"""Grains that are compared for the least latency, half as many as a level builds divisions."""
+
+FOR_ROUNDS = Division(fraction=0.3)
+"""Division that is compared besides where rounds help: small slices leave copies of stages memory
+for others."""
+
+FOR_MEMORY = Division(fraction=0.25, tile_rows=4)
+"""Division that is tried first where no partition is found: few rows at a time need little memory
+for activations."""
+
+Build = Callable[[Division], Candidate | None]
+"""Builds a model that is divided; None where the division is refused."""
+
+
+def better(
+    whole: Candidate, build: Build, ranked: Callable[[], list[Division]], most: int
+) -> Candidate | None:
+    """The best of the divisions that shorten the period or latency; None where none does.
+
+    Args:
+        whole: the model as it is compiled without a search.
+        build: builds a candidate.
+        ranked: divisions that may be better, the most promising first.
+        most: how many may be built.
+    """
+    if whole.problem.num_units > replicas.MAX_BOUND_UNITS:
+        return None
+    if not whole.context.options.goal.plain:
+        return _sooner(whole, build, most)
+    return _faster(whole, build, ranked, most)
+
+
+def _faster(
+    whole: Candidate, build: Build, ranked: Callable[[], list[Division]], most: int
+) -> Candidate | None:
+    level, periods = load_level(whole.context.options.level), whole.periods
+    least_s = total_work(whole.problem).seconds
+    if whole.fastest is not None:
+        least_s = round_search.least_s(whole.problem)
+    near = NEAR_WORK if level.further else NEAR_ENOUGH
+    if periods.analytic_s <= near * least_s:
+        return None
+    divisions = ranked()[:most]
+    if whole.fastest is not None and FOR_ROUNDS not in divisions:
+        divisions.append(FOR_ROUNDS)
+    if periods.seconds == inf and most > 1:
+        divisions.insert(0, FOR_MEMORY)
+    best, best_s = None, periods.seconds
+    for division in divisions:
+        if (built := build(division)) is None:
+            continue
+        built.below_s = best_s
+        found = built.periods
+        faster = best is None or found.seconds < best_s
+        if faster and gains(found, periods, searches=level.further > 0):
+            best, best_s = built, found.seconds
+            if division == FOR_MEMORY:
+                break
+    # By the analytic model alone, a round is no reason for a division.
+    if best is None or (best.fastest is not None and best.round is None):
+        return None
+    best.notes.append(_gain_note(best.step, best_s, periods.seconds, "a period"))
+    return best
+
+
+def _sooner(whole: Candidate, build: Build, most: int) -> Candidate | None:
+    if not whole.problem.on_ring or whole.problem.routing == "strict":
+        return None
+    before = soonest(whole)[0]
+    best, least = None, before
+    for grain in LATENCY_GRAINS[:most]:
+        if (built := build(Division(grain=grain))) is None:
+            continue
+        found, placed = soonest(built)
+        if gains(found, before, searches=True) and found < least:
+            best, least = replace(built, placed=placed), found
+    if best is not None:
+        best.notes.append(_gain_note(best.step, least.seconds, before.seconds, "a latency"))
+    return best
+
+
+def gains(divided: Periods, whole: Periods, *, searches: bool) -> bool:
+    """Return whether a division is better, whatever a search finds for the whole.
+
+    Args:
+        divided: the division.
+        whole: the model as it is compiled without one.
+        searches: whether partitions are searched for that may be better than the first.
+    """
+    least_s = whole.seconds
+    if searches and least_s < inf:
+        least_s = max(whole.least_s, least_s * (1.0 - MOST_SEARCHED))
+    return divided.seconds < inf and divided.seconds <= least_s * (1.0 - LEAST_GAIN)
+
+
+def _gain_note(step: str, divided_s: float, whole_s: float, figure: str) -> Diagnostic:
+    """MCM-P071: the level divides more than what fits no chip."""
+    before = f", {1 - divided_s / whole_s:.1%} less than undivided" if whole_s < inf else ""
+    return Diagnostic(
+        "MCM-P071",
+        f"`{step}` was found, with {figure} of {seconds_text(divided_s)} by a first partition"
+        f"{before}",
+        at="pass 'parallelize'",
+    )
