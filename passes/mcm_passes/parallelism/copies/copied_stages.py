@@ -31,6 +31,9 @@ PASSED_ON = 0.1
 STEPS = 12
 """Steps of the bisection: from a factor of two to about a two-thousandth."""
 
+DOUBLINGS = 12
+"""Factors of two over the least work that a period is looked for in, where none is known."""
+
 
 @lean_inner_njit
 def _extend(
@@ -62,7 +65,7 @@ def _reach(
     """Fills the tables of all levels; see the module.
 
     Args:
-        stage: `[K, A, A, m + 1]`, the last position that a stage of level a reaches from each
+        stage: `[A, A, K, m + 1]`, the last position that a stage of level a reaches from each
             position with copies of level b, on chips of each kind.
         copies: `[A, A]`, copies of level b in level a; 0 where there are none.
         closed: `[A, m + 1]`, positions where no copied chain of level a begins or ends, since
@@ -89,11 +92,33 @@ def _reach(
                 for k in range(c - r, c):
                     # Kinds ascend by what they reach.
                     slowest = min(slowest, kind_of[k])
-                row = (found[a, c - r], stage[slowest, a, b], closed[a])
+                row = (found[a, c - r], stage[a, b, slowest], closed[a])
                 _extend(row, code, False, found[a, c], choice[a, c])
-                for inner in range(2, c // r + 1 if r > 1 and stage.shape[0] == 1 else 0):
+                for inner in range(2, c // r + 1 if r > 1 and stage.shape[2] == 1 else 0):
                     row = (found[a, c - r * inner], found[b, inner], closed[a])
                     _extend(row, code + inner, True, found[a, c], choice[a, c])
+
+
+@lean_njit
+def _furthest(least_s: Floats, period_s: float, found: Ints) -> None:
+    """The last position that a stage reaches from each position, on chips of each kind.
+
+    Args:
+        least_s: `[K, m + 1, m + 1]`, see `StageTimes.least_s`.
+        period_s: of a round.
+        found: `[K, m + 1]`, changed in place.
+    """
+    for k in range(found.shape[0]):
+        for i in range(found.shape[1]):
+            # A run that is empty takes no chip.
+            low, high = i, found.shape[1] - 1
+            while low < high:
+                middle = (low + high + 1) // 2
+                if least_s[k, i, middle] <= period_s:
+                    low = middle
+                else:
+                    high = middle - 1
+            found[k, i] = low
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,25 +135,66 @@ class Reached:
     chip_of: Ints
 
 
-class CopiedStages:
-    """Chains of level L on the first chips of a line.
+class StageTimes:
+    """Seconds of stages along an order, for rounds of all lengths.
 
     Args:
         line: the problem of one inference on a ring along the devices.
         windows: of an order of its units.
+    """
+
+    def __init__(self, line: PartitionProblem, windows: StageWindows) -> None:
+        limits, block = line.limits, line.limits.buffer_alignment_bytes
+        chips = np.stack([line.chip_speed, np.array(limits.sram_bytes) // block], axis=1)
+        self.kinds, kind_of = np.unique(chips, axis=0, return_inverse=True)
+        self.kind_of = kind_of.ravel().astype(np.int32)
+        self.rate = limits.link_bytes_per_s
+        self.windows = w = windows
+        self._passed_s = np.maximum(w.passed_s[:, np.newaxis], w.passed_s)
+        self._passed = np.maximum(w.passed[:, np.newaxis], w.passed)
+        self._fixed = w.weights + np.ceil(w.peak * limits.activation_packing)
+        self._known: dict[tuple[int, int], Floats] = {}
+
+    def least_s(self, level: int, inner: int) -> Floats:
+        """`[K, m + 1, m + 1]`, least seconds of a round in stages from i to j or beyond.
+
+        Infinite for want of memory.
+
+        Args:
+            level: inferences that pass through.
+            inner: those that each copy of the stage computes.
+        """
+        if (found := self._known.get((level, inner))) is None:
+            w, others = self.windows, level - inner
+            busy_s = inner * w.busy_s + others * self._passed_s
+            need = self._fixed + inner * w.buffers + others * self._passed
+            link_s = w.crossed * (level / self.rate)
+            found = np.empty((len(self.kinds), *need.shape))
+            for k, (speed, sram) in enumerate(self.kinds.tolist()):
+                seconds = np.where(need <= sram, np.maximum(busy_s / speed, link_s), np.inf)
+                np.minimum.accumulate(seconds[:, ::-1], axis=1, out=found[k, :, ::-1])
+            self._known[level, inner] = found
+        return found
+
+    def fits(self, chips: int, seconds: float) -> bool:
+        """Return whether the first chips have memory for all weights, and an inference's time."""
+        speed, sram = self.kinds[self.kind_of[:chips]].sum(axis=0).tolist()
+        busy_s, weights = self.windows.busy_s[0, -1], self.windows.weights[0, -1]
+        return bool(weights <= sram and busy_s <= speed * seconds)
+
+
+class CopiedStages:
+    """Chains of level L on the first chips of a line.
+
+    Args:
+        times: of stages.
         classes: L.
     """
 
-    def __init__(self, line: PartitionProblem, windows: StageWindows, classes: int) -> None:
-        self._windows = windows
+    def __init__(self, times: StageTimes, classes: int) -> None:
+        self._times, self._windows = times, times.windows
         self._levels = [1, *sorted({-(-classes // r) for r in range(1, classes)})]
-        limits, block = line.limits, line.limits.buffer_alignment_bytes
-        chips = np.stack([line.chip_speed, np.array(limits.sram_bytes) // block], axis=1)
-        self._kinds, kind_of = np.unique(chips, axis=0, return_inverse=True)
-        self._kind_of = kind_of.ravel().astype(np.int32)
-        self._rate = limits.link_bytes_per_s
-        self._packing = limits.activation_packing
-        self._chips = line.num_chips
+        self._kinds, self._kind_of = times.kinds, times.kind_of
 
     @cached_property
     def _copies(self) -> Ints:
@@ -136,28 +202,6 @@ class CopiedStages:
         outer = levels[:, np.newaxis]
         copies = -(-outer // levels)
         return np.where(-(-outer // copies) == levels, copies, 0).astype(np.int32)
-
-    @cached_property
-    def _stage_s(self) -> Floats:
-        """`[K, A, A, m + 1, m + 1]`, seconds of a round in a stage; infinite for want of memory."""
-        w, count = self._windows, len(self._levels)
-        size = w.size + 1
-        table = np.full((len(self._kinds), count, count, size, size), np.inf)
-        passed_s = np.maximum(w.passed_s[:, np.newaxis], w.passed_s)
-        passed = np.maximum(w.passed[:, np.newaxis], w.passed)
-        fixed = w.weights + np.ceil(w.peak * self._packing)
-        link_s = w.crossed / self._rate
-        for a, level in enumerate(self._levels):
-            for b, inner in enumerate(self._levels[: a + 1]):
-                if not self._copies[a, b]:
-                    continue
-                others = level - inner
-                busy_s = inner * w.busy_s + others * passed_s
-                need = fixed + inner * w.buffers + others * passed
-                for k, (speed, sram) in enumerate(self._kinds.tolist()):
-                    seconds = np.maximum(busy_s / speed, level * link_s)
-                    table[k, a, b] = np.where(need <= sram, seconds, np.inf)
-        return table
 
     def least_s(self, chips: int) -> float:
         """Least seconds for the work of a round."""
@@ -183,8 +227,10 @@ class CopiedStages:
 
     def fastest(self, chips: int, below_s: float) -> Reached | None:
         """The chain with about the least period; None where none is below `below_s`."""
-        best = self.reached(chips, below_s)
-        low = self.least_s(chips)
+        low, best = self.least_s(chips), None
+        trials = [below_s] if below_s < np.inf else low * 2.0 ** np.arange(1, DOUBLINGS)
+        for trial in trials:
+            best = self.reached(chips, trial) if best is None else best
         for _ in range(STEPS if best is not None else 0):
             assert best is not None
             if best.period_s <= low * 1.001:
@@ -195,18 +241,17 @@ class CopiedStages:
         return best
 
     def _tables(self, chips: int, period_s: float) -> tuple[Ints, Ints]:
-        within = self._stage_s <= period_s
-        last = self._windows.size - within[..., ::-1].argmax(axis=-1)
-        starts = np.arange(self._windows.size + 1)
-        stage = np.where(within.any(axis=-1), last, starts)
-        # A run that is empty takes no chip.
-        stage = np.maximum(stage, starts).astype(np.int32)
+        count, size = len(self._levels), self._windows.size + 1
+        stage = np.empty((count, count, len(self._kinds), size), np.int32)
+        for a, b in np.argwhere(self._copies).tolist():
+            least_s = self._times.least_s(self._levels[a], self._levels[b])
+            _furthest(least_s, period_s, stage[a, b])
         levels, w = np.array(self._levels)[:, np.newaxis], self._windows
         speed, sram = self._kinds.min(axis=0).tolist()
-        closed = levels * w.crossed > period_s * self._rate
+        closed = levels * w.crossed > period_s * self._times.rate
         closed |= levels * w.passed_s > PASSED_ON * period_s * speed
         closed |= levels * w.passed > PASSED_ON * sram
-        found = np.empty((len(self._levels), chips + 1, self._windows.size + 1), np.int32)
+        found = np.empty((count, chips + 1, size), np.int32)
         choice = np.empty_like(found)
         _reach(stage, self._copies, closed, self._kind_of[:chips].copy(), found, choice)
         return found, choice

@@ -12,7 +12,7 @@ from mcm_passes.mapping.machine.device_order import along, first_order
 from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 from mcm_passes.mapping.problem.unrolled_problem import unrolled
-from mcm_passes.parallelism.copies.copied_stages import CopiedStages
+from mcm_passes.parallelism.copies.copied_stages import CopiedStages, StageTimes
 from mcm_passes.parallelism.copies.stage_windows import stage_windows
 from mcm_passes.parallelism.replicas.replicas import on_share
 
@@ -74,9 +74,12 @@ def fastest_round(
         return None
     line = along(problem, first_order(problem))
     windows = stage_windows(line, topological_orders(line, 1)[0].units)
+    times = StageTimes(line, windows)
     for classes in sizes:
-        stages = CopiedStages(line, windows, classes)
+        stages = CopiedStages(times, classes)
         for replicas, each in numbers:
+            if not times.fits(each, below_s * replicas):
+                continue
             at_once = replicas * classes
             found = stages.fastest(each, below_s * at_once)
             if found is None:

@@ -7,7 +7,7 @@ import pytest
 
 from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.unrolled_problem import unrolled
-from mcm_passes.parallelism.copies.copied_stages import CopiedStages
+from mcm_passes.parallelism.copies.copied_stages import CopiedStages, StageTimes
 from mcm_passes.parallelism.copies.round_search import fastest_round
 from mcm_passes.parallelism.copies.stage_windows import stage_windows
 from tests.generators.partition_problems import make_problem
@@ -22,7 +22,7 @@ def chain(work_us, **choices):
 
 def fastest(problem, classes):
     windows = stage_windows(problem, np.arange(problem.num_units, dtype=np.int32))
-    stages = CopiedStages(problem, windows, classes)
+    stages = CopiedStages(StageTimes(problem, windows), classes)
     return stages.fastest(problem.num_chips, classes * float(problem.compute_s.sum()))
 
 
@@ -79,6 +79,14 @@ def test_faster_chips_get_more():
 def test_no_round_without_gain():
     problem = chain([10, 10, 10], chips=3)
     assert fastest_round(problem, [(1, 3)], range(2, 13), 10e-6 * 0.99) is None
+
+
+def test_period_without_a_limit():
+    # Rounds that users ask for have nothing to undercut.
+    problem = chain([30, 10], chips=4)
+    found = fastest_round(problem, [(1, 4)], (3,), float("inf"))
+    assert found is not None
+    assert found.seconds == pytest.approx(10e-6, rel=2e-3)
 
 
 def test_same_round_each_time():
