@@ -72,7 +72,7 @@ class Candidate:
         wanted: number of replicas that is asked for.
         obstacle: why there can be only one.
         notes: what the pass reported.
-        below_s: seconds that a round has to undercut.
+        below_s: seconds that it has to undercut.
         placed: the placement of the least latency.
     """
 
@@ -100,25 +100,36 @@ class Candidate:
 
     @cached_property
     def compared(self) -> replication.Replication:
-        """The best of the numbers, all of them with figures."""
+        """The best of the numbers, those with figures that may be faster than all else."""
         simulated = load_level(self.context.options.level).judged_pipelines
+        below_s = self.below_s
+        if below_s < inf and self._found is not None:
+            below_s = self._found.seconds
         return replicas.choose_replicas(
-            self.problem, self.evaluator, simulated=simulated, numbers=self.numbers
+            self.problem,
+            self.evaluator,
+            simulated=simulated,
+            numbers=self.numbers,
+            below_s=below_s,
         )
 
     @cached_property
     def fastest(self) -> round_search.Round | None:
-        """The fastest round under the analytic model, if it is faster than the best number.
+        """The fastest round under the analytic model, if it is faster than the best number."""
+        found, seconds = self._found, periods_of(self.compared).seconds
+        if found is None or found.seconds > seconds * (1.0 - chosen_round.LEAST_GAIN):
+            return None
+        return found
 
-        It has to undercut `below_s`, too, or it would not be compiled.
-        """
+    @cached_property
+    def _found(self) -> round_search.Round | None:
         options = self.context.options
         most = load_level(options.level).rounds
         if options.round is not None or most < 2 or not free(options):
             return None
         if unrolling.round_obstacle(self.model, options):
             return None
-        below_s = min(periods_of(self.compared).seconds, self.below_s)
+        below_s = self.below_s if self.below_s < inf else periods_of(self.compared).seconds
         below_s *= 1.0 - chosen_round.LEAST_GAIN
         return round_search.fastest_round(self.problem, self.numbers, range(2, most + 1), below_s)
 

@@ -75,14 +75,15 @@ def _faster(
         divisions.append(FOR_ROUNDS)
     if periods.seconds == inf and most > 1:
         divisions.insert(0, FOR_MEMORY)
+    searches = level.further > 0
     best, best_s = None, periods.seconds
     for division in divisions:
         if (built := build(division)) is None:
             continue
-        built.below_s = best_s
+        built.below_s = min(best_s, gained_s(periods, searches=searches))
         found = built.periods
         faster = best is None or found.seconds < best_s
-        if faster and gains(found, periods, searches=level.further > 0):
+        if faster and gains(found, periods, searches=searches):
             best, best_s = built, found.seconds
             if division == FOR_MEMORY:
                 break
@@ -117,10 +118,15 @@ def gains(divided: Periods, whole: Periods, *, searches: bool) -> bool:
         whole: the model as it is compiled without one.
         searches: whether partitions are searched for that may be better than the first.
     """
+    return divided.seconds < inf and divided.seconds <= gained_s(whole, searches=searches)
+
+
+def gained_s(whole: Periods, *, searches: bool) -> float:
+    """Seconds up to which a division is better; arguments as of `gains`."""
     least_s = whole.seconds
     if searches and least_s < inf:
         least_s = max(whole.least_s, least_s * (1.0 - MOST_SEARCHED))
-    return divided.seconds < inf and divided.seconds <= least_s * (1.0 - LEAST_GAIN)
+    return least_s * (1.0 - LEAST_GAIN)
 
 
 def _gain_note(step: str, divided_s: float, whole_s: float, figure: str) -> Diagnostic:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 import numpy as np
 
@@ -80,6 +81,7 @@ def choose_replicas(
     *,
     simulated: bool = True,
     numbers: Sequence[tuple[int, int]] | None = None,
+    below_s: float = inf,
 ) -> Replication:
     """The number of pipelines with the most throughput on the simulator.
 
@@ -95,18 +97,22 @@ def choose_replicas(
             decides, and its estimate of memory.
         simulated: whether the simulator decides, or plans memory alone.
         numbers: of pipelines, with the chips of each; None for all that count.
+        below_s: seconds per inference of the package that count. A number that cannot undercut
+            them by `LEAST_GAIN` has a bound alone.
     """
     chips = problem.num_chips
     numbers = equal_shares(chips, problem.machine) if numbers is None else numbers
-    shares = [_share(problem, count, each) for count, each in numbers]
-    _refine(shares)
-    fastest_s = min((share.analytic_s for share in shares), default=float("inf"))
-    for share in shares:
+    below_s *= 1.0 - LEAST_GAIN
+    shares = [_share(problem, count, each, below_s) for count, each in numbers]
+    tried = [share for share in shares if share.found is not None]
+    _refine(tried, below_s)
+    fastest_s = min((share.analytic_s for share in tried), default=inf)
+    for share in tried:
         bound_s = share.first.bound_s
         if bound_s is not None and not share.rows and bound_s <= fastest_s * (1.0 + NEAR):
             _plan(share, share.asked(evaluator))
     if evaluator is not None and simulated:
-        _simulate(shares, evaluator)
+        _simulate([share for share in tried if share.analytic_s <= below_s], evaluator)
     considered = tuple(share.count() for share in shares)
     chosen = _fastest(considered)
     whole = Replication(1, chips, considered)
@@ -148,7 +154,7 @@ class _Share:
     @property
     def analytic_s(self) -> float:
         """Seconds per inference of the package under the fast model; infinite where unknown."""
-        return self.rows[0][0] / self.first.replicas if self.rows else float("inf")
+        return self.rows[0][0] / self.first.replicas if self.rows else inf
 
     def offer(self, chip_of: Ints | None, periods: Evaluate) -> None:
         """Keeps a partition, if it is valid and faster than those that are known."""
@@ -177,7 +183,7 @@ class _Share:
         )
 
 
-def _share(problem: PartitionProblem, replicas: int, each: int) -> _Share:
+def _share(problem: PartitionProblem, replicas: int, each: int, below_s: float) -> _Share:
     """A number with its bound and a first partition, or with what rules it out."""
     shared = on_share(problem, each, replicas)
     first = PipelineCount(replicas, each)
@@ -185,18 +191,22 @@ def _share(problem: PartitionProblem, replicas: int, each: int) -> _Share:
         return _Share(replace(first, ruled_out=faults[0].code), shared)
     small = problem.num_units <= MAX_BOUND_UNITS
     bound = lower_bound(shared) if small else total_work(shared)
-    found = mapping_of(shared).first(shared, Budget())
-    share = _Share(replace(first, bound=bound), shared, found)
+    share = _Share(replace(first, bound=bound), shared)
+    if bound.seconds / replicas > below_s:
+        return share
+    share.found = found = mapping_of(shared).first(shared, Budget())
     share.offer(found.chip_of, periods_of(shared))
     return share
 
 
-def _refine(shares: list[_Share]) -> None:
+def _refine(shares: list[_Share], below_s: float) -> None:
     """Better partitions for numbers that could win with one, the most promising first."""
     for share in sorted(shares, key=lambda one: (one.analytic_s, one.first.replicas)):
         fastest_s = min(one.analytic_s for one in shares)
         bound_s = share.first.bound_s
         if bound_s is None or bound_s > fastest_s * (1.0 + NEAR):
+            continue
+        if share.analytic_s > below_s * (1.0 + NEAR):
             continue
         if share.analytic_s <= bound_s * (1.0 + ROOM):
             continue
@@ -220,7 +230,7 @@ def _simulate(shares: list[_Share], evaluator: BatchEvaluator) -> None:
     most = max(units // max(known[0].problem.num_units, 1), 2)
     for share in shares:
         share.evaluated = not lowers
-    fastest_s = float("inf")
+    fastest_s = inf
     for share in known[:most]:
         if lowers and share.analytic_s >= fastest_s:
             break

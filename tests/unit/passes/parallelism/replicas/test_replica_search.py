@@ -29,6 +29,7 @@ from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.parallelism.replicas.replica_search import Solved, solve_replicas
 from mcm_passes.parallelism.replicas.replicas import ShareEvaluator, choose_replicas, on_share
+from tests.generators.partition_problems import make_problem
 from tests.oracles.shown_bounds import verify_bound
 
 TO_SIMULATION = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
@@ -54,6 +55,17 @@ def _throughput(model: str | Path, target: str, **options: Any) -> tuple[int, fl
     compiled, _, _ = run_passes(str(model), target, CompileOptions(passes=TO_SIMULATION, **options))
     replicas = REPLICATION.get(compiled).replicas
     return replicas, replicas / SIMULATION.get(compiled).period_s
+
+
+def test_numbers_that_undercut_nothing_have_bounds_alone() -> None:
+    problem = make_problem([10.0] * 12, [(u, u + 1) for u in range(11)], chips=12)
+    whole = choose_replicas(problem)
+    limit_s = min(one.seconds or 1.0 for one in whole.considered)
+    short = choose_replicas(problem, below_s=limit_s)
+    assert all(one.partitions is None for one in short.considered)
+    assert [one.bound_s for one in short.considered] == [one.bound_s for one in whole.considered]
+    loose = choose_replicas(problem, below_s=1.1 * limit_s)
+    assert loose.replicas == whole.replicas
 
 
 def test_a_model_of_one_kernel_has_as_many_pipelines_as_chips(one_kernel: Path) -> None:
