@@ -36,7 +36,7 @@ REFINING_NAME = "reorder"
 REFINING = "reorder{start=known}"
 """The search that starts from a known placement, as of a round."""
 
-REFINING_EVALUATIONS = 20_000
+REFINING_EVALUATIONS = 5_000
 
 
 @dataclass(frozen=True, eq=False)

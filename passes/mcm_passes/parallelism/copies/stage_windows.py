@@ -63,13 +63,13 @@ def stage_windows(line: PartitionProblem, units: Ints) -> StageWindows:
         units: `[n]`, the units that are not copied to their readers, in a topological order.
     """
     demands = chip_demands(line, units)
-    work = np.cumsum(demands.nodes.work_s)
-    # Blocks of about equal work; a heavy unit has a block of its own.
-    share = work / (work[-1] or 1.0) * MOST_BLOCKS
+    block = np.arange(units.size)
     if units.size > MOST_BLOCKS:
-        block = np.unique(np.floor(share - 1e-9), return_inverse=True)[1]
-    else:
-        block = np.arange(units.size)
+        # Blocks of about equal work or memory; a heavy unit has a block of its own.
+        users, held = demands.items.users, demands.items.weight + demands.items.held
+        room = np.bincount(users.entries, held[users.owners], units.size) + demands.nodes.out_room
+        steps = _steps(demands.nodes.work_s, MOST_BLOCKS) + _steps(room, MOST_BLOCKS // 4)
+        block = np.unique(steps, return_inverse=True)[1]
     return _counted(line, demands, units, block)
 
 
@@ -127,6 +127,12 @@ def _counted(
         passed_s=cuts[1],
         passed=cuts[2],
     )
+
+
+def _steps(amounts: Floats, most: int) -> Floats:
+    """For each position the number of `most` equal shares of the sum that end before its end."""
+    sums = np.cumsum(amounts)
+    return np.floor(sums / (sums[-1] or 1.0) * most - 1e-9)
 
 
 def _between(values: Floats | Longs) -> Floats:

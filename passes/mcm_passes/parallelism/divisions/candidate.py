@@ -25,6 +25,9 @@ from mcm_passes.parallelism.replicas import replicas, unrolling
 LATENCY_STRATEGY = "frontier{walked=true}"
 """Finds latencies of divided graphs, most of which have too many ideals."""
 
+ROUND_SEARCHED = 0.02
+"""Share by which searches shortened periods of rounds at most: their stages are balanced already."""
+
 
 class Periods(NamedTuple):
     """Periods that are known of a model as it is divided.
@@ -33,7 +36,8 @@ class Periods(NamedTuple):
         seconds: between inferences with the first partition, simulated where the level does;
             infinite where none is known.
         analytic_s: the same under the analytic model.
-        least_s: that no partition can undercut, under the analytic model.
+        least_s: that no partition can undercut, under the analytic model; of a round, what a search
+            is expected to find at best.
     """
 
     seconds: float
@@ -150,7 +154,7 @@ class Candidate:
         if self.fastest is None:
             return found
         seconds = self.fastest.seconds
-        return Periods(seconds, seconds, min(found.least_s, seconds))
+        return Periods(seconds, seconds, seconds * (1.0 - ROUND_SEARCHED))
 
     def chosen(self) -> replication.Replication:
         """The number of replicas that is compiled."""

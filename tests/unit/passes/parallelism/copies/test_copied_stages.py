@@ -103,3 +103,11 @@ def test_long_orders_are_in_blocks():
     found = fastest_round(problem, [(1, 4)], (2,), 200e-6)
     assert found is not None
     assert found.seconds == pytest.approx(150e-6, rel=0.02)
+
+
+def test_blocks_divide_weights_of_light_units():
+    weights = [(64, [u]) for u in range(300)]
+    problem = chain([1e-6] * 300 + [30.0], chips=6, sram=64 * 160, weights=weights)
+    found = fastest_round(problem, [(1, 6)], (2, 4), 1.0)
+    assert found is not None
+    assert found.seconds == pytest.approx(30e-6 / 4, rel=0.01)
