@@ -26,7 +26,7 @@ LATENCY_STRATEGY = "frontier{walked=true}"
 """Finds latencies of divided graphs, most of which have too many ideals."""
 
 ROUND_SEARCHED = 0.02
-"""Share by which searches shortened periods of rounds at most: their stages are balanced already."""
+"""Share by which searches shortened periods of rounds at most: dp has balanced their stages."""
 
 
 class Periods(NamedTuple):
