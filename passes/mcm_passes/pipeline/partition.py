@@ -219,6 +219,9 @@ class PartitionPass(Pass):
         further = 0 if options.budget_s is not None or refines else level.further
         found = replica_search.solve_replicas(problem, chosen, solve_share, further, starts)
         best = found.partition
+        if chosen.round > 1:
+            # Classes multiply ideals, of which there are too many for a better bound.
+            return found
         bound = heavy_chains(found.problem, best.bound, best.period_s, level.effort_s)
         return replace(found, partition=replace(best, bound=bound))
 
