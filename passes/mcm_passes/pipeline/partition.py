@@ -218,12 +218,16 @@ class PartitionPass(Pass):
         # Under a limit in seconds all of them are for the number that seems best.
         further = 0 if options.budget_s is not None or refines else level.further
         found = replica_search.solve_replicas(problem, chosen, solve_share, further, starts)
-        best = found.partition
-        if chosen.round > 1:
-            # Classes multiply ideals, of which there are too many for a better bound.
-            return found
-        bound = heavy_chains(found.problem, best.bound, best.period_s, level.effort_s)
-        return replace(found, partition=replace(best, bound=bound))
+        return _bounded(found, level.effort_s)
+
+
+def _bounded(found: replica_search.Pipelines, effort_s: float) -> replica_search.Pipelines:
+    best = found.partition
+    if found.replication.round > 1:
+        # Classes multiply ideals, of which there are too many for a better bound.
+        return found
+    bound = heavy_chains(found.problem, best.bound, best.period_s, effort_s)
+    return replace(found, partition=replace(best, bound=bound))
 
 
 def _starts(

@@ -18,6 +18,7 @@ from mcm_passes.mapping.loads.chip_demands import (
     ChipDemands,
     chip_demands,
 )
+from mcm_passes.mapping.loads.order_sums import sum_between
 
 MOST_BLOCKS = 256
 """Blocks that an order is divided into at most: tables grow with their square."""
@@ -67,7 +68,8 @@ def stage_windows(line: PartitionProblem, units: Ints) -> StageWindows:
     if units.size > MOST_BLOCKS:
         # Blocks of about equal work or memory; a heavy unit has a block of its own.
         users, held = demands.items.users, demands.items.weight + demands.items.held
-        room = np.bincount(users.entries, held[users.owners], units.size) + demands.nodes.out_room
+        room = demands.nodes.out_room.astype(np.float64)
+        np.add.at(room, users.entries, held[users.owners])
         steps = _steps(demands.nodes.work_s, MOST_BLOCKS) + _steps(room, MOST_BLOCKS // 4)
         block = np.unique(steps, return_inverse=True)[1]
     return _counted(line, demands, units, block)
@@ -90,46 +92,41 @@ def _counted(
     reads = _first_uses(tensors.readers, maker, block)
     amount = tensors.amount
     starts, ends, moved = maker[crosses], last[crosses], amount[crosses]
-    cut = np.zeros((3, m + 2))
-    received = np.zeros(m + 2)
-    passed = (moved[:, RECEIVED] + moved[:, PASSED]) if line.relays else 0 * moved[:, PASSED]
-    passed_s = tensors.passed_s[crosses] if line.relays else 0.0 * tensors.passed_s[crosses]
-    for row, values in zip(cut, (moved[:, CROSSED], passed_s, passed), strict=True):
-        np.add.at(row, starts + 1, values)
-        np.add.at(row, ends + 1, -values)
+    relayed = moved if line.relays else 0 * moved
+    passed_s = tensors.passed_s[crosses] * line.relays
+    received = relayed[:, RECEIVED]
+    arriving, crossed, passed_on, through = (
+        sum_between(values, starts + 1, ends, m)
+        for values in (received, moved[:, CROSSED], passed_s, received + relayed[:, PASSED])
+    )
     buffers.left(starts, ends, moved[:, SENT])
-    if line.relays:
-        np.add.at(received, starts + 1, moved[:, RECEIVED])
-        np.add.at(received, ends + 1, -moved[:, RECEIVED])
-        buffers.through(starts, ends, moved[:, PASSED])
-        busy_s.through(starts, ends, passed_s)
-    else:
+    buffers.through(starts, ends, relayed[:, PASSED])
+    busy_s.through(starts, ends, passed_s)
+    if not line.relays:
         buffers.entered(*reads[:2], amount[reads[2], RECEIVED])
-    live = np.zeros(units.size + 1)
     made = np.flatnonzero(tensors.producer >= 0)
-    np.add.at(live, tensors.producer[made], amount[made, LIVE])
-    np.add.at(live, np.maximum(tensors.last, tensors.producer)[made] + 1, -amount[made, LIVE])
+    producer, until = tensors.producer[made], np.maximum(tensors.last, tensors.producer)[made]
+    live = sum_between(amount[made, LIVE], producer, until, units.size)
     highest = np.zeros(m)
-    np.maximum.at(highest, block, np.cumsum(live)[:-1])
+    np.maximum.at(highest, block, live[:-1])
     peak = np.zeros((m + 1, m + 1))
     for i in range(m):
         peak[i, i + 1 :] = np.maximum.accumulate(highest[i:])
     block_of = np.full(line.num_units, -1, np.int32)
     block_of[units] = block
-    cuts = np.cumsum(cut, axis=1)[:, : m + 1]
     return StageWindows(
         block_of=block_of,
         busy_s=busy_s.total() + _between(own),
         weights=weights.total(),
-        buffers=buffers.total() + _between(out) + np.cumsum(received)[: m + 1, np.newaxis],
+        buffers=buffers.total() + _between(out) + arriving[:, np.newaxis],
         peak=peak,
-        crossed=cuts[0],
-        passed_s=cuts[1],
-        passed=cuts[2],
+        crossed=crossed,
+        passed_s=passed_on,
+        passed=through,
     )
 
 
-def _steps(amounts: Floats, most: int) -> Floats:
+def _steps(amounts: Floats | Longs, most: int) -> Floats:
     """For each position the number of `most` equal shares of the sum that end before its end."""
     sums = np.cumsum(amounts)
     return np.floor(sums / (sums[-1] or 1.0) * most - 1e-9)

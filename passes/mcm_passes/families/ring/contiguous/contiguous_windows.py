@@ -25,6 +25,7 @@ from mcm_passes.mapping.loads.chip_demands import (
     TensorDemands,
     chip_demands,
 )
+from mcm_passes.mapping.loads.order_sums import sum_between
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 from mcm_passes.mapping.problem.rule_graph import far_of_cuts
 
@@ -221,7 +222,7 @@ def windows_along(
     return Windows(
         work_s=d.nodes.work_s,
         pinned=d.nodes.pinned,
-        live_bytes=_sum_between(live, first, final, n)[:n],
+        live_bytes=sum_between(live, first, final, n)[:n],
         items=_shared_demands(d, limits.host_bytes_per_s, block),
         out_s=d.nodes.out_bytes / limits.host_bytes_per_s,
         out_held=block * d.nodes.out_room,
@@ -278,8 +279,8 @@ def _host_traffic(problem: PartitionProblem, order: Ints) -> tuple[Longs, int]:
     entered, exited = tensors.amount[inputs, CROSSED], tensors.amount[outputs, CROSSED]
     # What is read beyond a cut crosses it already.
     since = np.maximum(tensors.producer, tensors.last)[outputs] + 1
-    crossing = _sum_between(entered, np.zeros_like(inputs), tensors.last[inputs], n)
-    crossing += _sum_between(exited, since, np.full_like(outputs, n), n)
+    crossing = sum_between(entered, np.zeros_like(inputs), tensors.last[inputs], n)
+    crossing += sum_between(exited, since, np.full_like(outputs, n), n)
     return crossing, max(int(entered.sum()), int(exited.sum()))
 
 
@@ -296,9 +297,9 @@ def _cuts(d: ChipDemands, moving: Longs, link_bytes_per_s: float, block: int) ->
     made, last = d.tensors.producer[moving].astype(np.int64), d.tensors.last[moving]
     # The chip before a cut made the tensor or passes it on.
     leaves = np.maximum(amount[:, SENT], amount[:, PASSED])
-    crossed = _sum_between(amount[:, CROSSED], made + 1, last, n)
-    arriving = block * _sum_between(amount[:, RECEIVED], made + 1, last, n)
-    leaving = block * _sum_between(leaves, made + 1, last, n)
+    crossed = sum_between(amount[:, CROSSED], made + 1, last, n)
+    arriving = block * sum_between(amount[:, RECEIVED], made + 1, last, n)
+    leaving = block * sum_between(leaves, made + 1, last, n)
     return Cuts(crossed / link_bytes_per_s, arriving, leaving, far_of_cuts(made, last, n))
 
 
@@ -308,14 +309,6 @@ def _stiff_positions(d: ChipDemands, block: int, most: int | None) -> Longs:
         stiff = np.flatnonzero(block * d.items.weight > most)
         np.add.at(counts, d.items.users.chosen(stiff).entries + 1, 1)
     return np.cumsum(counts)
-
-
-def _sum_between(values: Longs, first: Longs, final: Longs, n: int) -> Longs:
-    """`[n + 1]`, at each index the sum of the values from whose `first` to whose `final` it is."""
-    steps = np.zeros(n + 2, dtype=np.int64)
-    np.add.at(steps, first, values)
-    np.subtract.at(steps, final + 1, values)
-    return np.cumsum(steps)[: n + 1]
 
 
 def _shared_demands(d: ChipDemands, host_bytes_per_s: float, block: int) -> SharedDemands:
