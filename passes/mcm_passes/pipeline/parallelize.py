@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import ClassVar, Self
 
 import onnx_ir as ir
@@ -12,7 +13,7 @@ from mcm_compiler.contracts import replication
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import load_level
-from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.partition import PARTITION, PartitionProblem
 from mcm_compiler.contracts.sharding import sharding
 from mcm_compiler.contracts.sharding.divisions import DIVISION_BOUND, DividedKernel
 from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -32,6 +33,7 @@ from mcm_passes.parallelism.division_bounds.division_bound import divided_kernel
 from mcm_passes.parallelism.divisions import comparison, division_search
 from mcm_passes.parallelism.divisions.candidate import Candidate, free
 from mcm_passes.parallelism.replicas import replicas, unrolling
+from mcm_passes.pipeline.partition import PartitionPass
 from mcm_passes.pipeline.shard_oversized import MIB, ShardOversized
 
 
@@ -105,16 +107,8 @@ class Parallelize(ShardOversized):
                     key.set(model, key.get(found.model))
         for note in found.notes:
             context.report(note)
-        chosen, problem, evaluator = found.chosen(), found.problem, found.evaluator
-        if found.round is not None:
-            unrolling.unroll(model, found.round.replication.round, context.options)
-            chosen = found.round.replication
-            problem, evaluator = found.round.problem, found.round.evaluator
-        replication.PACKAGE_PROBLEM.set(model, problem)
-        replication.PACKAGE_EVALUATOR.set(model, evaluator)
         carried = not self.search and self.division != replication.Division()
-        level_divides = found is not whole or carried
-        replication.REPLICATION.set(model, replace(chosen, divided=level_divides))
+        _settle(model, found, divided=found is not whole or carried)
         replication.DIVISION.set(model, known or found.division)
         DIVISION_BOUND.set(model, division_bound(kernels or (), found.problem.limits))
         return found.divided or found.round is not None
@@ -206,7 +200,7 @@ class Parallelize(ShardOversized):
             except CompileError:
                 return None
 
-        def ranked() -> list[replication.Division]:
+        def promising() -> division_search.Promising:
             return division_search.promising(
                 original,
                 whole.model,
@@ -217,7 +211,30 @@ class Parallelize(ShardOversized):
                 whole.numbers,
             )
 
-        return comparison.better(whole, build, ranked, most)
+        def searched_s() -> float:
+            copied = kept_copy(whole.model)
+            _settle(copied, whole, divided=False)
+            try:
+                PartitionPass().run(copied, quiet)
+            except CompileError:
+                return inf
+            return PARTITION.get(copied).period_s / replication.REPLICATION.get(copied).at_once
+
+        if not context.options.goal.plain:
+            return comparison.sooner(whole, build, most)
+        return comparison.faster(whole, build, promising, searched_s, most)
+
+
+def _settle(model: ir.Model, found: Candidate, *, divided: bool) -> None:
+    """Unrolls the model of a candidate and sets what `partition` reads."""
+    chosen, problem, evaluator = found.chosen(), found.problem, found.evaluator
+    if found.round is not None:
+        unrolling.unroll(model, found.round.replication.round, found.context.options)
+        chosen = found.round.replication
+        problem, evaluator = found.round.problem, found.round.evaluator
+    replication.PACKAGE_PROBLEM.set(model, problem)
+    replication.PACKAGE_EVALUATOR.set(model, evaluator)
+    replication.REPLICATION.set(model, replace(chosen, divided=divided))
 
 
 def _undivided_kernels(model: ir.Model, context: PassContext) -> tuple[DividedKernel, ...] | None:

@@ -125,14 +125,19 @@ class Candidate:
             return None
         return found
 
+    @property
+    def has_rounds(self) -> bool:
+        """True if the level may let a pipeline compute several inferences together."""
+        options = self.context.options
+        if options.round is not None or load_level(options.level).rounds < 2 or not free(options):
+            return False
+        return not unrolling.round_obstacle(self.model, options)
+
     @cached_property
     def _found(self) -> round_search.Round | None:
-        options = self.context.options
-        most = load_level(options.level).rounds
-        if options.round is not None or most < 2 or not free(options):
+        if not self.has_rounds:
             return None
-        if unrolling.round_obstacle(self.model, options):
-            return None
+        most = load_level(self.context.options.level).rounds
         below_s = self.below_s if self.below_s < inf else periods_of(self.compared).seconds
         below_s *= 1.0 - chosen_round.LEAST_GAIN
         return round_search.fastest_round(self.problem, self.numbers, range(2, most + 1), below_s)

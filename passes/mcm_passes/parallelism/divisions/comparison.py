@@ -12,7 +12,8 @@ from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.bounds.bounds import total_work
 from mcm_passes.parallelism.copies import round_search
-from mcm_passes.parallelism.divisions.candidate import Candidate, Periods, soonest
+from mcm_passes.parallelism.divisions.candidate import Candidate, Periods, periods_of, soonest
+from mcm_passes.parallelism.divisions.division_search import Promising
 from mcm_passes.parallelism.replicas import replicas
 
 NEAR_WORK = 1.01
@@ -25,14 +26,11 @@ LEAST_GAIN = 0.01
 """Share by which a division has to shorten the period as found."""
 
 MOST_SEARCHED = 0.06
-"""Share by which longer searches shortened periods of first partitions at most."""
+"""Share by which longer searches shortened periods of first partitions at most: what gains less is
+not worth a search of the whole."""
 
 LATENCY_GRAINS = (0.25, 0.5, 0.12)
 """Grains that are compared for the least latency, half as many as a level builds divisions."""
-
-FOR_ROUNDS = Division(fraction=0.3)
-"""Division that is compared besides where rounds help: small slices leave copies of stages memory
-for others."""
 
 FOR_MEMORY = Division(fraction=0.25, tile_rows=4)
 """Division that is tried first where no partition is found: few rows at a time need little memory
@@ -42,27 +40,27 @@ Build = Callable[[Division], Candidate | None]
 """Builds a model that is divided; None where the division is refused."""
 
 
-def better(
-    whole: Candidate, build: Build, ranked: Callable[[], list[Division]], most: int
+def faster(
+    whole: Candidate,
+    build: Build,
+    promising: Callable[[], Promising],
+    searched_s: Callable[[], float],
+    most: int,
 ) -> Candidate | None:
-    """The best of the divisions that shorten the period or latency; None where none does.
+    """The best of the divisions that shorten the period; None where none does.
+
+    A division is taken if it is faster than any partition of the whole is proven to be, or than
+    the one that the level finds.
 
     Args:
         whole: the model as it is compiled without a search.
         build: builds a candidate.
-        ranked: divisions that may be better, the most promising first.
+        promising: divisions that may be better.
+        searched_s: seconds per inference of the whole once the level has searched its partitions.
         most: how many may be built.
     """
     if whole.problem.num_units > replicas.MAX_BOUND_UNITS:
         return None
-    if not whole.context.options.goal.plain:
-        return _sooner(whole, build, most)
-    return _faster(whole, build, ranked, most)
-
-
-def _faster(
-    whole: Candidate, build: Build, ranked: Callable[[], list[Division]], most: int
-) -> Candidate | None:
     level, periods = load_level(whole.context.options.level), whole.periods
     least_s = total_work(whole.problem).seconds
     if whole.fastest is not None:
@@ -70,9 +68,10 @@ def _faster(
     near = NEAR_WORK if level.further else NEAR_ENOUGH
     if periods.analytic_s <= near * least_s:
         return None
-    divisions = ranked()[:most]
-    if whole.fastest is not None and FOR_ROUNDS not in divisions:
-        divisions.append(FOR_ROUNDS)
+    found = promising()
+    divisions = [*found.ranked[:most]]
+    if whole.has_rounds and found.for_rounds is not None:
+        divisions = list(dict.fromkeys((found.for_rounds, *divisions)))[:most]
     if periods.seconds == inf and most > 1:
         divisions.insert(0, FOR_MEMORY)
     searches = level.further > 0
@@ -81,20 +80,24 @@ def _faster(
         if (built := build(division)) is None:
             continue
         built.below_s = min(best_s, gained_s(periods, searches=searches))
-        found = built.periods
-        faster = best is None or found.seconds < best_s
-        if faster and gains(found, periods, searches=searches):
-            best, best_s = built, found.seconds
+        found_s = built.periods.seconds
+        if found_s < inf and found_s <= built.below_s:
+            best, best_s = built, found_s
             if division == FOR_MEMORY:
                 break
     # By the analytic model alone, a round is no reason for a division.
     if best is None or (best.fastest is not None and best.round is None):
         return None
+    if periods_of(whole.compared).least_s < best_s < inf and searched_s() <= best_s:
+        return None
     best.notes.append(_gain_note(best.step, best_s, periods.seconds, "a period"))
     return best
 
 
-def _sooner(whole: Candidate, build: Build, most: int) -> Candidate | None:
+def sooner(whole: Candidate, build: Build, most: int) -> Candidate | None:
+    """The best of the divisions that shorten the latency of a ring; None where none does."""
+    if whole.problem.num_units > replicas.MAX_BOUND_UNITS:
+        return None
     if not whole.problem.on_ring or whole.problem.routing == "strict":
         return None
     before = soonest(whole)[0]
@@ -111,7 +114,7 @@ def _sooner(whole: Candidate, build: Build, most: int) -> Candidate | None:
 
 
 def gains(divided: Periods, whole: Periods, *, searches: bool) -> bool:
-    """Return whether a division is better, whatever a search finds for the whole.
+    """Return whether a division may be better than what a search finds for the whole.
 
     Args:
         divided: the division.

@@ -79,24 +79,24 @@ class PeriodEstimate:
             for at, unit in enumerate(units)
         }
 
-    def sliced(self, units: Sequence[int], count: int, *, joined: bool) -> dict[int, Pieces]:
+    def sliced(
+        self, units: Sequence[int], count: int, seconds: float, *, joined: bool, behind_s: float
+    ) -> dict[int, Pieces]:
         """Pieces of an op with a part of its weights each, which is these units now.
 
         Args:
             units: of the op.
             count: of pieces.
+            seconds: of the op alone.
             joined: whether a chip puts them together.
+            behind_s: seconds of that, and of what was fused with the op.
         """
-        total_s = sum(self._seconds[unit] for unit in units)
-        each_s = self._each_s(total_s - (len(units) - 1) * self._launch_s, count)
+        each_s = self._each_s(seconds, count)
         each_bytes = sum(self._weights[unit] for unit in units) / count
         joins_s = sum(self._joins[unit] for unit in units) if joined else 0.0
         found: dict[int, Pieces] = {}
         for at, unit in enumerate(units):
             here = count * (at + 1) // len(units) - count * at // len(units)
-            # What was fused runs alone behind a Concat.
-            behind_s = self._joins[unit] * min(len(self._problem.members[unit]), 2)
-            behind_s = behind_s if joined else 0.0
             found[unit] = Pieces(here, each_s, each_bytes, joins_s, behind_s)
         return found
 
@@ -107,6 +107,10 @@ class PeriodEstimate:
         """
         each_bytes = self._weights[unit] / count if sliced else None
         return Pieces(count, each_s, each_bytes)
+
+    def work_s(self, pieces: Mapping[int, Pieces]) -> float:
+        """Seconds of one inference on one chip."""
+        return float(self._sums(pieces)[0][-1])
 
     def reachable_s(self, pieces: Mapping[int, Pieces]) -> float:
         """Seconds between inferences that some number of replicas may reach.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import inf, log
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -16,6 +17,8 @@ from mcm_compiler.contracts.sharding.sharding import ShardingPlan
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.graph.constants import constant_values
 from mcm_passes.parallelism.divisions.division_estimate import PeriodEstimate, Pieces
+from mcm_passes.parallelism.oversized import output_pieces
+from mcm_passes.parallelism.oversized.graph_edits import fixed_shape
 from mcm_passes.parallelism.oversized.output_pieces import gather_bytes, output_behind
 from mcm_passes.parallelism.oversized.oversized import weight_demand
 from mcm_passes.parallelism.row_tiles.kernel_cuts import KernelCuts
@@ -23,11 +26,30 @@ from mcm_passes.parallelism.row_tiles.kernel_cuts import KernelCuts
 LEAST_GAIN = 0.01
 """Share by which a division has to shorten the period, as estimated."""
 
+FOR_ROUNDS = 5
+"""Fractions that may be for rounds, the largest: pieces of smaller slices are relayed too often."""
+
+LEAST_WORK = 0.003
+"""Share by which slices may add to the work of a model and count as none."""
+
 ALIKE = 0.01
 """Share by which estimates may differ and count as equal."""
 
 FRACTIONS = (Division().fraction, 0.7, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05)
-GRAINS = (0.0, 0.8, 0.4, 0.2, 0.1)
+GRAINS = (0.0, 0.8, 0.4, 0.2, 0.1, 0.05)
+
+
+class Promising(NamedTuple):
+    """Divisions that are worth a look.
+
+    Attributes:
+        ranked: those that may shorten the period by `LEAST_GAIN`, the best first.
+        for_rounds: the smallest slices that add hardly any work, which leave copies of stages
+            memory for others; None if these are what the model has.
+    """
+
+    ranked: tuple[Division, ...]
+    for_rounds: Division | None
 
 
 def promising(
@@ -38,8 +60,8 @@ def promising(
     cost_model: CostModel,
     limits: PackageLimits,
     numbers: Sequence[tuple[int, int]],
-) -> list[Division]:
-    """Divisions that may shorten the period by `LEAST_GAIN`, by estimates, the best first.
+) -> Promising:
+    """Divisions that may shorten the period, by estimates.
 
     Args:
         model: undivided; it is left as it is.
@@ -58,6 +80,8 @@ def promising(
     }
     estimate = PeriodEstimate(problem, launch_s, numbers, parts.values())
     constants = constant_values(model.graph)
+    group_of = (FUSION_PLAN.find(model) or FusionPlan(())).group_of
+    ops = {node.name or "": node for node in model.graph}
 
     def sliced(fraction: float) -> dict[int, Pieces]:
         pieces: dict[int, Pieces] = {}
@@ -74,7 +98,14 @@ def promising(
             if not joined and (concat := unit_of.get(f"{name}/concat")) is not None:
                 pieces[concat] = Pieces(0, 0.0)
             if not joined or len(op.pieces) > len(units):
-                pieces |= estimate.sliced(units, len(op.pieces), joined=joined)
+                count, behind_s = len(op.pieces), 0.0
+                if joined and name not in parts:
+                    group = group_of.get(name)
+                    rest = [ops[one] for one in group.nodes if one != name] if group else []
+                    last = group is not None and group.name == name
+                    behind_s = _joining_s(op.node, rest, count, cost_model, last=last)
+                op_s = cost_model.node_cost(op.node).seconds
+                pieces |= estimate.sliced(units, count, op_s, joined=joined, behind_s=behind_s)
         return pieces
 
     slices = {fraction: sliced(fraction) for fraction in FRACTIONS}
@@ -90,7 +121,7 @@ def promising(
             if unit is not None:
                 weights = any(value in stored for value in region.values)
                 count = len(kernel.cut.bounds)
-                pieces[unit] = estimate.cut(unit, count, kernel.longest_s, sliced=weights)
+                pieces[unit] = estimate.cut(unit, count, kernel.total_s / count, sliced=weights)
         return pieces
 
     cuts = {grain: cut(grain) for grain in GRAINS}
@@ -109,7 +140,37 @@ def promising(
             alike = round(log(period_s) / ALIKE)
             one = sum(cut.count for cut in pieces.values()), period_s, Division(fraction, 0, grain)
             found[alike] = min(found.get(alike, one), one)
-    return [division for _, (_, _, division) in sorted(found.items())]
+    ranked = tuple(division for _, (_, _, division) in sorted(found.items()))
+    works = {fraction: estimate.work_s(slices[fraction]) for fraction in FRACTIONS[:FOR_ROUNDS]}
+    small = min(f for f, s in works.items() if s <= min(works.values()) * (1.0 + LEAST_WORK))
+    return Promising(ranked, Division(small) if slices[small] else None)
+
+
+def _joining_s(
+    node: ir.Node, rest: Sequence[ir.Node], count: int, cost_model: CostModel, *, last: bool
+) -> float:
+    """Seconds of the Concat behind the pieces of an op, and of what was fused with the op.
+
+    Args:
+        node: the op.
+        rest: what was fused with it.
+        count: of pieces.
+        cost_model: of the target.
+        last: whether the op is the last of them, so that they are given up.
+    """
+    value, parts = node.outputs[0], list[ir.Value]()
+    *outer, extent = fixed_shape(value)
+    for start, stop in output_pieces.piece_bounds(extent, count):
+        shape = ir.Shape([*outer, stop - start])
+        parts.append(ir.Value(name=f"part_{start}", type=value.type, shape=shape))
+    axis = [ir.AttrInt64("axis", len(outer))]
+    joined = ir.Value(name="joined", type=value.type, shape=ir.Shape([*outer, extent]))
+    concat = ir.Node("", "Concat", parts, axis, outputs=[joined], name="concat")
+    seconds = cost_model.node_cost(concat).seconds
+    reads = any(one is not None and one.producer() in rest for one in node.inputs)
+    if last or reads:
+        return seconds + sum(cost_model.node_cost(one).seconds for one in rest)
+    return seconds + (cost_model.group_cost(rest).seconds if rest else 0.0)
 
 
 def _nothing() -> ir.Node:

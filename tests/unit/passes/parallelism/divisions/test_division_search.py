@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,13 +13,21 @@ import pytest
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
 from mcm_compiler.components.target_loading import load_target
-from mcm_compiler.contracts.partition import PARTITION
+from mcm_compiler.contracts.partition import PARTITION, LowerBound
 from mcm_compiler.contracts.program import SIMULATION
-from mcm_compiler.contracts.replication import DIVISION, REPLICATION, Division
+from mcm_compiler.contracts.replication import (
+    DIVISION,
+    REPLICATION,
+    Division,
+    PipelineCount,
+    Replication,
+)
 from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.pipeline.passes import parse_pipeline
+from mcm_passes.parallelism.divisions import comparison
 from mcm_passes.parallelism.divisions.candidate import Periods
 from mcm_passes.parallelism.divisions.comparison import FOR_MEMORY, gains
+from mcm_passes.parallelism.divisions.division_search import Promising
 from mcm_passes.pipeline.parallelize import Parallelize
 
 MODEL = "zoo:plain-cnn{image_size=32,stages=2,blocks=2,width=32}"
@@ -120,6 +130,62 @@ def test_gains(
 ) -> None:
     divided, whole = Periods(divided_s, divided_s, 0.0), Periods(whole_s, whole_s, least_s)
     assert gains(divided, whole, searches=searches) is wins
+
+
+class _Fake(SimpleNamespace):
+    """A candidate with given periods."""
+
+    def __init__(self, seconds: float, least_s: float) -> None:
+        super().__init__(
+            periods=Periods(seconds, seconds, least_s),
+            compared=Replication(1, 4, (PipelineCount(1, 4, bound=LowerBound(least_s, "")),)),
+            problem=SimpleNamespace(num_units=1),
+            context=SimpleNamespace(options=CompileOptions(level=2)),
+            **{"fastest": None, "has_rounds": False, "notes": [], "step": "parallelize{grain=0.5}"},
+        )
+
+
+@pytest.mark.parametrize(
+    ("least_s", "searched_s", "asked", "wins"),
+    [
+        (95.0, 0.0, 0, True),  # proven: no partition of the whole is as fast
+        (80.0, 90.0, 1, True),
+        (80.0, 89.0, 1, False),  # the search finds one that is
+    ],
+)
+def test_a_division_is_faster_than_the_whole_once_searched(
+    monkeypatch: pytest.MonkeyPatch, least_s: float, searched_s: float, asked: int, wins: bool
+) -> None:
+    def total_work(_: Any) -> LowerBound:
+        return LowerBound(50.0, "")
+
+    monkeypatch.setattr(comparison, "total_work", total_work)
+    searches: list[float] = []
+    whole: Any = _Fake(100.0, least_s)
+    divided: Any = _Fake(89.0, 70.0)
+    best = comparison.faster(
+        whole,
+        {Division(grain=0.5): divided}.get,
+        lambda: Promising((Division(grain=0.5),), None),
+        lambda: searches.append(searched_s) or searched_s,
+        most=1,
+    )
+    assert len(searches) == asked
+    assert (best is divided) is wins
+
+
+def test_small_slices_are_for_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Promising] = []
+
+    def faster(_: Any, __: Any, promising: Callable[[], Promising], *___: Any) -> None:
+        found.append(promising())
+
+    monkeypatch.setattr(comparison, "faster", faster)
+    passes = "simplify,fuse,annotate_cost,parallelize"
+    options = CompileOptions(level=2, passes=passes)
+    run_passes("zoo:gpt2{layers=1,shape_only=true}", "mcm16", options)
+    assert found[0].for_rounds == Division(fraction=0.3)
+    assert len(found[0].ranked) > 1
 
 
 @pytest.mark.parametrize("level", [1, 2])
