@@ -1,4 +1,4 @@
-"""The bound over all divisions on 400 random chains, compared with the best of all divisions.
+"""The bound over all divisions on 400 random graphs, compared with the best of all divisions.
 
     python tools/division_bounds.py          seeds 0 to 399
     python tools/division_bounds.py 20 40    seeds 20 to 39 alone
@@ -32,7 +32,7 @@ def main() -> int:
         if share > 0.0:
             shares.append(share)
     print(
-        f"no wrong bound on {end - first - wrong} of {end - first} chains; {len(shares)} have a "
+        f"no wrong bound on {end - first - wrong} of {end - first} graphs; {len(shares)} have a "
         f"division that fits, with a median bound of {statistics.median(shares):.3f} of the best"
     )
     return 1 if wrong else 0

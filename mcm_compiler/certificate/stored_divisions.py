@@ -42,6 +42,7 @@ def divisions_to_arrays(
         kind = np.int64 if name.endswith("bytes") else np.float64
         arrays[f"division.{name}"] = np.array([getattr(k, name) for k in bound.kernels], kind)
     arrays["division.price"] = np.array(bound.prices, np.float64)
+    arrays["division.forced"] = np.array(bound.forced_bytes, np.int64)
     return DivisionRow(bound.seconds, bound.argument, bound.first, bound.last)
 
 
@@ -63,4 +64,5 @@ def divisions_from_arrays(
         raise MalformedError("the arrays division.* differ in length")
     kernels = tuple(DividedKernel(*values) for values in zip(*columns, strict=True))
     prices = tuple(vector(arrays, "division.price", np.float64).tolist())
-    return DivisionBound(row.seconds, row.argument, row.first, row.last, prices, kernels)
+    forced = tuple(vector(arrays, "division.forced", np.int64).tolist())
+    return DivisionBound(row.seconds, row.argument, row.first, row.last, prices, forced, kernels)

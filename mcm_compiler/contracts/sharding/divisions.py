@@ -26,6 +26,7 @@ class DividedKernel:
             The chips up to that part's hold them.
         after_bytes: weights that are used, all of them, for what needs such an element, whichever
             it is. The chips from that part's on hold them.
+        leaving_bytes: outputs of the model that it computes.
     """
 
     name: str
@@ -34,6 +35,7 @@ class DividedKernel:
     weight_bytes: int
     before_bytes: int
     after_bytes: int
+    leaving_bytes: int
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,13 @@ class DivisionBound:
         seconds: per inference of the package, of every division, number of copies, number of
             inferences a round, and placement.
         argument: why, in a few words with the numbers.
-        first: the proof counts the kernels that cannot be on chips before this place,
+        first: the proof counts the kernels that cannot be on chips before this place (without
+            prices, the outputs take as long to leave),
         last: nor behind this one, in the order of the chips along dependencies, from 0.
-        prices: of each of these places, seconds of work that a byte of memory there is worth at
-            most.
+        prices: of each of these places, seconds of work that a byte of memory there is worth.
+        forced_bytes: of each of them, memory for weights of kernels that come before (behind, in
+            the second half of the chips), where any kernel runs that needs as many there. All work
+            of the others is allowed for.
         kernels: of the undivided model.
     """
 
@@ -56,6 +61,7 @@ class DivisionBound:
     first: int
     last: int
     prices: tuple[float, ...]
+    forced_bytes: tuple[int, ...]
     kernels: tuple[DividedKernel, ...]
 
 

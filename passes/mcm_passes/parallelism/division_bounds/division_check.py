@@ -35,35 +35,46 @@ class DivisionCheck:
     def rules_out_period(self, bound: DivisionBound, limits: PackageLimits) -> bool:
         """See `ProvesDivisions`.
 
-        By weak duality, a chip does at most the price of all its bytes, and what the work of each
-        kernel is worth beyond that of its weights. It never does more than a period.
+        By weak duality, a chip does at most the price of its bytes, and what the work of each
+        kernel is worth beyond that of its weights. It never does more than a period. Memory for
+        forced weights has no price. The first op on the chip that forces them comes behind the
+        kernels that use them. So these are not there, or all of their work counts. Without places,
+        the outputs take as long to leave.
         """
-        chips, streams = limits.num_chips, limits.stream_bytes_per_s > 0.0
-        if not 0 <= bound.first <= bound.last < chips or min(bound.prices, default=-1.0) < 0.0:
+        chips, memory = limits.num_chips, sorted(limits.sram_bytes, reverse=True)
+        channels = min(chips, 2) if limits.host_io == "ends" else chips
+        rate = min(limits.host_bytes_per_s * channels, limits.host_total_bytes_per_s or math.inf)
+        p, q, prices, forced = bound.first, bound.last, bound.prices, bound.forced_bytes
+        if not (p or q or prices or forced):
+            return bound.seconds * rate <= sum(kernel.leaving_bytes for kernel in bound.kernels)
+        if not 0 <= p <= q < chips or not len(prices) == len(forced) == q - p + 1:
             return False
-        if len(bound.prices) != bound.last - bound.first + 1:
+        if min(*prices, *forced) < 0:
             return False
-        memory = sorted(limits.sram_bytes, reverse=True)
-        counted: list[tuple[int, int, DividedKernel]] = []
-        for kernel in bound.kernels:
-            before, after = (kernel.before_bytes, kernel.after_bytes) if not streams else (0, 0)
-            first = next((c for c in range(chips) if sum(memory[: c + 1]) >= before), chips - 1)
-            behind = next((c for c in range(chips) if sum(memory[: c + 1]) >= after), chips - 1)
-            if first >= bound.first and chips - 1 - behind <= bound.last:
-                counted.append((first, chips - 1 - behind, kernel))
         period_s = bound.seconds * max(limits.chip_speed or (1.0,))
+        streams = limits.stream_bytes_per_s > 0.0
+        sums = [math.inf if streams else sum(memory[:n]) for n in range(chips + 1)]
         done: list[float] = []
-        for place, price in enumerate(bound.prices, bound.first):
-            parts = [price * memory[0]] if price > 0.0 else [period_s]
-            for first, last, kernel in counted if price > 0.0 else ():
-                if first <= place <= last:
-                    held = 0 if streams else kernel.weight_bytes
-                    gain = kernel.seconds - kernel.untied_s - price * held
-                    parts.append(kernel.untied_s + max(gain, 0.0))
-            done.append(math.fsum(parts))
-            if price > 0.0 and done[-1] >= period_s:
+        for c, price, least in zip(range(p, q + 1), prices, forced, strict=True):
+            parts = [price * max(memory[0] - least, 0)]
+            for k in bound.kernels:
+                if k.before_bytes <= sums[c + 1] and k.after_bytes <= sums[chips - c]:
+                    ahead = k.before_bytes - sums[c]
+                    if c >= (chips + 1) // 2:
+                        ahead = k.after_bytes - sums[chips - 1 - c]
+                    weight = 0 if streams else k.weight_bytes
+                    gain = max(k.seconds - k.untied_s - price * weight, 0.0) + k.untied_s
+                    parts.append(gain if max(ahead, 0) >= least else k.seconds)
+            if price + least > 0 and math.fsum(parts) >= period_s:
                 return False  # a price that limits nothing
-        return math.fsum(done) <= math.fsum(kernel.seconds for _, _, kernel in counted)
+            done.append(min(math.fsum(parts), period_s))
+        only_here = [
+            kernel.seconds
+            for kernel in bound.kernels
+            if (p == 0 or kernel.before_bytes > sums[p])
+            and (q == chips - 1 or kernel.after_bytes > sums[chips - 1 - q])
+        ]
+        return math.fsum(done) <= math.fsum(only_here)
 
 
 DIVISIONS = DivisionCheck()

@@ -386,6 +386,7 @@ def test_every_array_is_documented(folder: Path) -> None:
         ("after_bytes", 2.0, "MCM-V070"),
         ("weight_bytes", 2.0, "MCM-V070"),
         ("price", -1.0, "MCM-V071"),
+        ("forced", -1.0, "MCM-V071"),
         (None, 1.01, "MCM-V071"),
     ],
 )
@@ -400,6 +401,8 @@ def test_an_altered_bound_over_all_divisions_is_refused(
         bound = dataclasses.replace(bound, seconds=bound.seconds * factor)
     elif name == "price":
         bound = dataclasses.replace(bound, prices=tuple(factor for _ in bound.prices))
+    elif name == "forced":
+        bound = dataclasses.replace(bound, forced_bytes=tuple(int(factor) for _ in bound.prices))
     else:
         kernels = [
             dataclasses.replace(k, **{name: type(getattr(k, name))(getattr(k, name) * factor)})
