@@ -149,8 +149,9 @@ def shares_alike(machine: Machine, each: int, count: int) -> bool:
 
     Device `r * each + c` then stands in for device c, for all r: it is of the same kind, has as
     much memory and is as fast, its routes to devices of its own share and to the host go over
-    channels that are as fast, and no channel is on routes of two shares. Where engines pass tensors
-    on, they are those of the share. Of a ring with equal chips, shares always are alike.
+    channels that are as fast, and no channel is on routes of two shares, but those that all devices
+    share. Where engines pass tensors on, they are those of the share. Of a ring with equal chips,
+    shares always are alike.
 
     Args:
         machine: the machine.
@@ -209,5 +210,5 @@ def _channels_of(machine: Machine, devices: np.ndarray) -> tuple[np.ndarray, np.
             *(count * (count + k) + devices for k in range(3)),
         ]
     )
-    channels = [routes.row(row) for row in rows.tolist()]
-    return routes.lengths[rows], np.concatenate(channels).astype(np.int64)
+    channels = np.concatenate([routes.row(row) for row in rows.tolist()]).astype(np.int64)
+    return routes.lengths[rows], channels[~np.isin(channels, machine.shared_channels)]

@@ -58,8 +58,9 @@ class AnyMachine:
         return []
 
     def placements(self, problem: PartitionProblem, most: int) -> Ints | None:
-        """They are not listed."""
-        del problem, most
+        """The only one on a single device; others are not listed."""
+        del most
+        return np.zeros((1, problem.num_units), np.int32) if problem.num_chips == 1 else None
 
     def passed_on(
         self, problem: PartitionProblem, chip_of: Sequence[int], num_chips: int
