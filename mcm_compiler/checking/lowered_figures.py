@@ -18,7 +18,7 @@ from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.certificate.joined import differs
 from mcm_compiler.contracts import partition, proofs
 from mcm_compiler.contracts.program import LoweredProgram, Transfer
-from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine, place_text
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, Machine, place_text
 from mcm_compiler.registry import PROBLEM_MODELS
 
 _Hops = list[tuple[tuple[int, int, int], int, int]]
@@ -84,14 +84,16 @@ def check_lowered(program: LoweredProgram, machine: Machine, certificate: Certif
 
 
 def _of_one_pipeline(machine: Machine, pipelines: int, devices_each: int) -> Machine:
-    """The machine for the first of several pipelines, with its part of what all share.
+    """The machine for the first of several pipelines, with its part of the host's channel.
 
-    Its channels delay as much as the slowest ones in their place do.
+    Streamed weights are read once for all of them. Its channels delay as much as the slowest ones in their place do.
     """
     if pipelines == 1:
         return machine
     rates, delays = machine.channel_bytes_per_s.copy(), machine.channel_latency_s.copy()
-    rates[list(machine.shared_channels)] /= pipelines
+    shared = np.array(machine.shared_channels, np.int64)
+    to_host = (machine.channel_ends[shared] == HOST_ROOT).any(axis=1)
+    rates[shared[to_host]] /= pipelines
     if machine.is_ring:
         links = np.arange(devices_each - 1)
         shares = [machine.channel_latency_s[links + r * devices_each] for r in range(pipelines)]

@@ -94,7 +94,8 @@ class Transfer:
         slots: receive buffers at the destination; the sender waits while all are full. The
             kernel that makes the tensor has as many send buffers.
         after: index of the transfer that this one passes on from the receive buffer of its
-            `source`, or -1 where a kernel made the tensor.
+            `source`, or -1 where a kernel made the tensor. Of streamed weights, the transfer
+            whose read over the channel that all chips share this one shares.
         reuses: index of the transfer whose receive buffer this one fills as soon as its last
             reader has ended, or -1 where it has `slots` buffers of its own. If that transfer does
             not come before this one, the buffer is that of the inference before.

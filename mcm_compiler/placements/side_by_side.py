@@ -19,6 +19,7 @@ from mcm_compiler.contracts.program import ChipProgram, LoweredProgram, Simulati
 from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.target import Simulates, Target, machine_of
 from mcm_compiler.machines.choices import MOST_SEQUENCES
+from mcm_compiler.machines.machine import OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
 
 
 def play_together(target: Target, pipelines: int) -> bool:
@@ -52,7 +53,8 @@ def simulate_pipelines(
     simulator = simulator_of(target)
     if not play_together(target, pipelines):
         return simulator.run(program, inferences)
-    found = simulator.run(side_by_side(program, pipelines, chips_each), inferences)
+    together = side_by_side(program, pipelines, chips_each, machine_of(target))
+    found = simulator.run(together, inferences)
     return replace(
         found,
         chips=tuple(chip for chip in found.chips if chip.chip < chips_each),
@@ -62,16 +64,23 @@ def simulate_pipelines(
     )
 
 
-def side_by_side(program: LoweredProgram, pipelines: int, chips_each: int) -> LoweredProgram:
+def side_by_side(
+    program: LoweredProgram, pipelines: int, chips_each: int, machine: Machine
+) -> LoweredProgram:
     """One program of all pipelines: chip `r * chips_each + c` does what chip c of `program` does.
+
+    Where they share the channel from off-package memory, weights cross it once for all of them.
 
     Args:
         program: of one pipeline.
         pipelines: how many there are.
         chips_each: chips from one to the next, at least those that `program` uses.
+        machine: of all of them.
     """
     chips: list[ChipProgram] = []
     transfers: list[Transfer] = []
+    ends = machine.channel_ends[list(machine.shared_channels)]
+    reads_once = bool((ends == OFF_PACKAGE_ROOT).any())
     for pipeline in range(pipelines):
         first_chip, first = pipeline * chips_each, len(transfers)
         for chip in program.chips:
@@ -90,10 +99,12 @@ def side_by_side(program: LoweredProgram, pipelines: int, chips_each: int) -> Lo
                 tensor=t.tensor if pipeline == 0 else f"{t.tensor} of pipeline {pipeline}",
                 source=_moved(t.source, first_chip),
                 destination=_moved(t.destination, first_chip),
-                after=_moved(t.after, first),
+                after=index
+                if reads_once and pipeline and t.source == OFF_PACKAGE
+                else _moved(t.after, first),
                 reuses=_moved(t.reuses, first),
             )
-            for t in program.transfers
+            for index, t in enumerate(program.transfers)
         ]
     kernels = sum(len(chip.kernels) for chip in program.chips)
     start_s = program.start_s[:kernels] * pipelines + program.start_s[kernels:] * pipelines

@@ -170,7 +170,8 @@ def _activities(program: ProgramArrays, channels: ChannelArrays) -> _Activities:
     hop_ptr[0] = len(program.kernel_s)
     for t in range(transfers):
         row = row_of_route(program.source[t], program.destination[t], devices)
-        hop_ptr[t + 1] = hop_ptr[t] + channels.route_end[row] - channels.route_begin[row]
+        hops = channels.route_end[row] - channels.route_begin[row]
+        hop_ptr[t + 1] = hop_ptr[t] + hops - _shares_read(program, t)
     activities = hop_ptr[transfers]
     resource = np.empty(activities, np.int64)
     busy = np.empty(activities, np.float64)
@@ -182,13 +183,19 @@ def _activities(program: ProgramArrays, channels: ChannelArrays) -> _Activities:
             latency[a] = program.kernel_latency_s[a]
     for t in range(transfers):
         row = row_of_route(program.source[t], program.destination[t], devices)
-        shift = channels.route_begin[row] - hop_ptr[t]
+        shift = channels.route_begin[row] + _shares_read(program, t) - hop_ptr[t]
         for hop in range(hop_ptr[t], hop_ptr[t + 1]):
             channel = channels.routes[hop + shift]
             resource[hop] = channel
             busy[hop] = program.size_bytes[t] / channels.bytes_per_s[channel]
             latency[hop] = channels.latency_s[channel]
     return _Activities(hop_ptr, resource, busy, latency)
+
+
+@expanded_njit
+def _shares_read(program: ProgramArrays, t: int) -> int:
+    """Channels that a transfer of streamed weights leaves to the one whose read it shares."""
+    return int(program.source[t] == OFF_PACKAGE and program.after[t] >= 0)
 
 
 @inner_njit
@@ -395,6 +402,8 @@ def _ends(program: ProgramArrays, hop_ptr: Longs) -> _Ends:
     for t in range(transfers):
         if program.after[t] >= 0:
             maker[t] = hop_ptr[program.after[t] + 1] - 1
+            if _shares_read(program, t):
+                maker[t] = hop_ptr[program.after[t]]
         lag[t] = program.slots[t]
         if program.reuses[t] >= 0:
             holder[t] = program.reuses[t]

@@ -204,13 +204,23 @@ def _transfer_problem(
         return f"its size is {transfer.size_bytes} bytes"
     if not 0 <= transfer.slots <= MAX_SLOTS:
         return f"it has {transfer.slots} buffers"
-    return _after_problem(transfer, index, transfers) or _reuse_problem(transfer, transfers)
+    return _after_problem(transfer, index, transfers, machine) or _reuse_problem(
+        transfer, transfers
+    )
 
 
-def _after_problem(transfer: Transfer, index: int, transfers: Sequence[Transfer]) -> str | None:
+def _after_problem(
+    transfer: Transfer, index: int, transfers: Sequence[Transfer], machine: Machine
+) -> str | None:
     after = transfer.after
     if not -1 <= after < len(transfers) or after == index:
         return f"there is no transfer {after} to pass on"
+    if after >= 0 and transfer.source == transfers[after].source == OFF_PACKAGE:
+        first = machine.route(OFF_PACKAGE, transfer.destination)[0]
+        alike = transfer.size_bytes == transfers[after].size_bytes
+        if transfers[after].after >= 0 or not alike or first not in machine.shared_channels:
+            return f"it cannot share the read of transfer {after}"
+        return None
     if after >= 0 and (transfer.source < 0 or transfers[after].destination != transfer.source):
         return "it passes on a transfer to another chip"
     if after >= 0 and transfers[after].source == OFF_PACKAGE:

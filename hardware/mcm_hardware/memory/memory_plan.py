@@ -59,7 +59,7 @@ def plan_memory(
         for value in flow.weights
         if value not in streamed
     ]
-    if stream:
+    if stream and not stream.turns:
         stays += _slots("stream", "stream", stream.buffer_bytes, stream.buffers)
     for state in flow.states:
         size = buffer_bytes(spec, storage.value_bytes(state.present))
@@ -92,6 +92,10 @@ def plan_memory(
             strict=True,
         )
         if size > 0
+    ]
+    buffers += [
+        Buffer(f"stream[{at}]", "stream", top + turn.offset, turn.size_bytes, turn.first, turn.last)
+        for at, turn in enumerate(stream.turns if stream else ())
     ]
     return MemoryPlan(tuple(buffers), top + activations.high_water_bytes, bytes_of)
 

@@ -23,7 +23,12 @@ from mcm_hardware.memory.activation_plan import (
 from mcm_hardware.memory.body_memory import with_body_memory
 from mcm_hardware.memory.memory_overflow import PlannedChip, find_overflows
 from mcm_hardware.memory.memory_plan import plan_memory
-from mcm_hardware.memory.stream_plan import WeightStream, plan_stream, stream_transfers
+from mcm_hardware.memory.stream_plan import (
+    WeightStream,
+    plan_stream,
+    plan_turns,
+    stream_transfers,
+)
 from mcm_hardware.package.start_times import with_start_times
 from mcm_hardware.package.transfer_plan import plan_transfers
 
@@ -162,6 +167,11 @@ def _planned(
     excess, stream = memory.high_water_bytes - chip.sram_bytes, None
     if excess > 0 and machine.route(OFF_PACKAGE, device):
         stream = plan_stream(flow, chip, excess)
+        if stream is None and not machine.is_ring:
+            weights = memory.bytes_of.get("weight", 0)
+            fixed = memory.high_water_bytes - activations.high_water_bytes - weights
+            if turns := plan_turns(flow, chip, fixed, activations):
+                stream, activations = turns
     if stream is not None:
         memory = plan_memory(flow, transfers, chip, activations, stream)
     return _Planned(device, flow, memory, activations, stream)

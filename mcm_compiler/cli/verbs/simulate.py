@@ -32,6 +32,7 @@ def command(
     from mcm_compiler.artifact.manifest import is_placement
     from mcm_compiler.checking.entry.run_folder import read_compiled, simulation_data
     from mcm_compiler.components.capabilities import simulator_of
+    from mcm_compiler.contracts.target import machine_of
     from mcm_compiler.placements.side_by_side import play_together, side_by_side, simulate_pipelines
     from mcm_compiler.processes.staging import whole_file
     from mcm_compiler.report.perfetto_trace import refuse_large_trace, write_trace
@@ -44,7 +45,7 @@ def command(
     chips_each = compiled.manifest.chips_each or target.limits.num_chips
     drawn = pipelines
     if play_together(target, pipelines):
-        program, drawn = side_by_side(program, pipelines, chips_each), 1
+        program, drawn = side_by_side(program, pipelines, chips_each, machine_of(target)), 1
     if trace is not None:
         refuse_large_trace(program, inferences)
     simulation = simulate_pipelines(target, compiled.program, inferences, pipelines, chips_each)
