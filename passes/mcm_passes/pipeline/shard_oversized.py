@@ -21,6 +21,10 @@ from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler, not_tiled_note
 
 MIB = 1 << 20
 
+SMALL_IMAGE = 0.25
+"""Share of a chip's SRAM up to which images stay whole where weights are streamed: each tile of
+rows reads them again."""
+
 MAX_REFUSED = 5
 """Ops that are told not to be divided along rows."""
 
@@ -84,16 +88,34 @@ class ShardOversized(Pass):
         demand = oversized.weight_demand(model.graph, cost_model, limits, self.fraction)
         faults = _faults(demand, target, limits)
         CompileError.raise_any(faults)
-        costed = NODE_COST.present(model)
+        parts = dict(sharding.OUTPUT_PARTS.find(model) or {})
+        # Tiles of rows read a streamed weight each, so that they are made of whole ops.
+        rows_first = bool(self.tile_rows) and limits.stream_bytes_per_s > 0.0
+        tiled = self._divide_all_rows(model, context, parts, limits) if rows_first else False
+        if tiled:
+            demand = oversized.weight_demand(model.graph, cost_model, limits, self.fraction)
+        self._slice_weights(model, context, parts, limits, demand)
+        if not rows_first:
+            tiled = self._divide_all_rows(model, context, parts, limits)
+        sharding.OUTPUT_PARTS.set(model, parts)
+        return bool(demand.oversized) or tiled
+
+    def _slice_weights(
+        self,
+        model: ir.Model,
+        context: PassContext,
+        parts: dict[str, sharding.OutputPart],
+        limits: PackageLimits,
+        demand: oversized.WeightDemand,
+    ) -> None:
+        """Divides ops by their weights; `parts` takes pieces of outputs."""
+        costed, cost_model = NODE_COST.present(model), context.target.cost_model()
         plan = FUSION_PLAN.find(model)
         earlier = sharding.SHARDING_PLAN.find(model)
-        records: list[sharding.OperatorSharding] = (
-            list(earlier.operators) if earlier is not None else []
-        )
+        records = list(earlier.operators) if earlier is not None else []
         if plan is not None and demand.oversized:
             FUSION_PLAN.set(model, plan_without(plan, [found.node for found in demand.oversized]))
         sharder = oversized.OperatorSharder(model.graph)
-        parts = dict(sharding.OUTPUT_PARTS.find(model) or {})
         for found in demand.oversized:
             stored_bytes = cost_model.storage_bytes(found.weight)
             record, nodes = sharder.shard(found)
@@ -105,11 +127,18 @@ class ShardOversized(Pass):
             if pieces := _in_pieces(model.graph, nodes[-1], cost_model, limits, self.fraction):
                 parts |= pieces
                 context.report(output_pieces.pieces_note(list(pieces.values()), limits))
-        taken = self._cut_kernels(model, context, parts, limits)
-        tiled = self._divide_rows(model, context, parts, limits, taken)
-        sharding.OUTPUT_PARTS.set(model, parts)
         sharding.SHARDING_PLAN.set(model, sharding.ShardingPlan(tuple(records)))
-        return bool(demand.oversized or taken) or tiled
+
+    def _divide_all_rows(
+        self,
+        model: ir.Model,
+        context: PassContext,
+        parts: dict[str, sharding.OutputPart],
+        limits: PackageLimits,
+    ) -> bool:
+        """Divides kernels that take long, and then what no chip has room for."""
+        taken = self._cut_kernels(model, context, parts, limits)
+        return self._divide_rows(model, context, parts, limits, taken) or bool(taken)
 
     def _cut_kernels(
         self,
@@ -132,7 +161,9 @@ class ShardOversized(Pass):
             found = kernels.cut_above(self.grain * share_s, share_s)
         if self.tile_rows:
             known = {node for cut in found for node in cut.cut.region.ops}
-            by_rows = kernels.cut_by_rows(self.tile_rows)
+            streams = limits.stream_bytes_per_s > 0.0
+            small = SMALL_IMAGE * max(limits.sram_bytes) if streams else 0.0
+            by_rows = kernels.cut_by_rows(self.tile_rows, small)
             found += [cut for cut in by_rows if not known & cut.cut.region.ops.keys()]
         for note in kernel_cuts.cut_notes(found, kernels.whole, self.tile_rows):
             context.report(note)
@@ -162,7 +193,8 @@ class ShardOversized(Pass):
         """Divides along rows what no chip has room for; `parts` takes pieces of outputs."""
         plan, cost_model = FUSION_PLAN.find(model), context.target.cost_model()
         groups = plan or FusionPlan(())
-        tiler = RowTiler(model, cost_model, limits, groups, self.fraction, self.tile_rows, taken)
+        rows = 0 if limits.stream_bytes_per_s > 0.0 else self.tile_rows
+        tiler = RowTiler(model, cost_model, limits, groups, self.fraction, rows, taken)
         costed = NODE_COST.present(model)
         done = tiler.run()
         if plan is not None and done.regions:

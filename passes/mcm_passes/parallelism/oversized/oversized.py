@@ -48,6 +48,10 @@ _LEAST_PIECE = 1 / 64
 """Share of the SRAM below which pieces are not made smaller for that."""
 
 
+FEW_COLUMNS = (32, 16, 8, 4, 2, 1)
+"""Columns or channels of the pieces of streamed weights that are not computed to the same bits."""
+
+
 @dataclass(frozen=True)
 class Oversized:
     """An operator that is too large for a chip.
@@ -217,10 +221,17 @@ def _cut(
     # If buffers alone take more than the fraction, it counts for weights.
     sram = max(room.limits.sram_bytes)
     most = min(room.most, room.fraction * sram)
-    small = [one for one in candidates if rest + one[0] * max(sizes) <= most] or candidates[-1:]
+    small = [one for one in candidates if rest + one[0] * max(sizes) <= most]
+    streams = room.limits.stream_bytes_per_s > 0.0
+    small = small or candidates[-1:] * (not streams)
     roomy = replace(room, most=math.inf, fraction=max(room.fraction, _MOST_OF_A_CHIP))
     fits = [one for one in small[:1] if rest + one[0] * max(sizes) <= roomy.beside_piece(one[0])]
-    return (cut, fits[0][1]) if fits else None
+    if fits or not streams or sum(sizes) <= most:
+        return (cut, fits[0][1]) if fits else None
+    # Streamed weights are as small as asked for; sums of so few columns may take another order.
+    unit = next((u for u in FEW_COLUMNS if rest + u / extent * max(sizes) <= most), 0)
+    finer = tuple((at, min(at + unit, extent)) for at in range(0, extent, unit)) if unit else ()
+    return (cut, finer) if len(finer) > 1 else None
 
 
 class OperatorSharder:

@@ -138,17 +138,30 @@ class KernelCuts:
                 self.whole.append((kernel, seconds))
         return found
 
-    def cut_by_rows(self, rows: int) -> list[KernelCut]:
-        """All kernels over whose rows windows slide, in tiles of at most `rows` rows."""
+    def cut_by_rows(self, rows: int, small: float = 0.0) -> list[KernelCut]:
+        """All kernels over whose rows windows slide, in tiles of at most `rows` rows.
+
+        Args:
+            rows: of a tile.
+            small: images as high as this one are whole if none of them takes more bytes.
+        """
         found: list[KernelCut] = []
+        images: list[tuple[tuple[ir.Node, ...], float, RowRegion]] = []
+        largest: dict[int, int] = {}
         for kernel, seconds in zip(self.kernels, self.seconds, strict=True):
             for region in self.regions(kernel):
                 if (height := _height(region)) > rows:
-                    bounds = even_bounds(height, -(-height // rows), 1)
-                    tiles = self._prices(kernel, region, bounds)
-                    cut = CutRegion(region, bounds)
-                    found.append(KernelCut(cut, max(tiles), math.fsum(tiles), seconds))
+                    images.append((kernel, seconds, region))
+                    made = [self._cost_model.storage_bytes(v) for n in kernel for v in n.outputs]
+                    largest[height] = max(largest.get(height, 0), *made)
                     break
+        for kernel, seconds, region in images:
+            if largest[region.rows] > small:
+                bounds = even_bounds(region.rows, -(-region.rows // rows), 1)
+                tiles = self._prices(kernel, region, bounds)
+                found.append(
+                    KernelCut(CutRegion(region, bounds), max(tiles), math.fsum(tiles), seconds)
+                )
         return found
 
     def regions(self, kernel: Sequence[ir.Node]) -> Iterator[RowRegion]:
