@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from itertools import accumulate, chain
 
 import numpy as np
@@ -108,6 +110,24 @@ def order_for_memory(flow: ChipDataflow, spec: ChipSpec) -> ChipDataflow:
     if np.array_equal(order, np.arange(len(order))):
         return flow
     return flow.reordered(order.tolist())
+
+
+def order_by_depth(flow: ChipDataflow) -> ChipDataflow:
+    """The chip with its kernels in an order in which the last of those that are ready is next.
+
+    Tiles of rows then go from layer to layer as far as they can.
+    """
+    waits = Counter(chain.from_iterable(flow.after))
+    ready = [-kernel for kernel in range(len(flow.kernels)) if not waits[kernel]]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        order.append(-heappop(ready))
+        for kernel in flow.after[order[-1]]:
+            waits[kernel] -= 1
+            if not waits[kernel]:
+                heappush(ready, -kernel)
+    return flow.reordered(order)
 
 
 def plan_activations(flow: ChipDataflow, spec: ChipSpec) -> ActivationPlan:

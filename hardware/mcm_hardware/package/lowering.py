@@ -17,18 +17,15 @@ from mcm_hardware.chip.roofline import copy_seconds
 from mcm_hardware.memory.activation_plan import (
     ActivationPlan,
     buffer_bytes,
+    order_by_depth,
     order_for_memory,
     plan_activations,
 )
 from mcm_hardware.memory.body_memory import with_body_memory
 from mcm_hardware.memory.memory_overflow import PlannedChip, find_overflows
 from mcm_hardware.memory.memory_plan import plan_memory
-from mcm_hardware.memory.stream_plan import (
-    WeightStream,
-    plan_stream,
-    plan_turns,
-    stream_transfers,
-)
+from mcm_hardware.memory.stream_plan import WeightStream, plan_stream, stream_transfers
+from mcm_hardware.memory.stream_turns import StreamPace, plan_turns
 from mcm_hardware.package.start_times import with_start_times
 from mcm_hardware.package.transfer_plan import plan_transfers
 
@@ -75,8 +72,8 @@ def lower(
         on_host = _host_kernels(model)
         tensors = chip_dataflow(chip, plan.arriving, plan.leaving, on_host)
         flow = order_for_memory(with_body_memory(tensors, numbers, on_host), numbers)
-        planned.append(_planned(flow, plan.transfers, machine, chip.chip, numbers))
-        memory, stream = planned[-1].memory, planned[-1].stream
+        planned.append(_planned(flow, plan.transfers, machine, chip.chip, numbers, model))
+        flow, memory, stream = planned[-1].flow, planned[-1].memory, planned[-1].stream
         streamed: Mapping[int, tuple[int, ...]] = {}
         if stream is not None:
             added, streamed = stream_transfers(stream, chip.chip, numbers, len(transfers))
@@ -160,21 +157,35 @@ def _planned(
     machine: Machine,
     device: int,
     chip: ChipSpec,
+    durations: CostModel,
 ) -> _Planned:
     """A chip with its memory plan, and what has to be streamed for it."""
     activations = plan_activations(flow, chip)
     memory = plan_memory(flow, transfers, chip, activations)
     excess, stream = memory.high_water_bytes - chip.sram_bytes, None
     if excess > 0 and machine.route(OFF_PACKAGE, device):
-        stream = plan_stream(flow, chip, excess)
-        if stream is None and not machine.is_ring:
+        # The evaluator of many partitions of a ring knows stream buffers that stay.
+        if not machine.is_ring:
             weights = memory.bytes_of.get("weight", 0)
             fixed = memory.high_water_bytes - activations.high_water_bytes - weights
-            if turns := plan_turns(flow, chip, fixed, activations):
-                stream, activations = turns
+            deep = order_by_depth(flow)
+            flow = min((flow, deep), key=lambda one: plan_activations(one, chip).high_water_bytes)
+            pace = _pace(flow, machine, chip, device, durations)
+            if found := plan_turns(flow, chip, fixed, plan_activations(flow, chip), pace):
+                stream, activations, _ = found
+        stream = stream or plan_stream(flow, chip, excess)
     if stream is not None:
         memory = plan_memory(flow, transfers, chip, activations, stream)
     return _Planned(device, flow, memory, activations, stream)
+
+
+def _pace(
+    flow: ChipDataflow, machine: Machine, chip: ChipSpec, device: int, model: CostModel
+) -> StreamPace:
+    """What the time of streamed weights follows from."""
+    each = [1.0 / machine.channel_bytes_per_s[c] for c in machine.route(OFF_PACKAGE, device)]
+    seconds = [model.group_cost(kernel.nodes).seconds / chip.speed for kernel in flow.kernels]
+    return StreamPace(seconds, float(max(each)), float(sum(each)))
 
 
 def _kernels(

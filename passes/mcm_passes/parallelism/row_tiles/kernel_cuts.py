@@ -143,7 +143,8 @@ class KernelCuts:
 
         Args:
             rows: of a tile.
-            small: images as high as this one are whole if none of them takes more bytes.
+            small: kernels are whole if they read nothing that takes more bytes, nor does any of
+                the images as high as theirs.
         """
         found: list[KernelCut] = []
         images: list[tuple[tuple[ir.Node, ...], float, RowRegion]] = []
@@ -156,7 +157,8 @@ class KernelCuts:
                     largest[height] = max(largest.get(height, 0), *made)
                     break
         for kernel, seconds, region in images:
-            if largest[region.rows] > small:
+            read = [self._cost_model.storage_bytes(v) for n in kernel for v in n.inputs[:1] if v]
+            if max(largest[region.rows], *read) > small:
                 bounds = even_bounds(region.rows, -(-region.rows // rows), 1)
                 tiles = self._prices(kernel, region, bounds)
                 found.append(
