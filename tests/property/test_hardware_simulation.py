@@ -534,13 +534,18 @@ def test_pipelines_side_by_side_wait_for_what_they_share_and_for_nothing_else(pr
         hop_latency_s=((*spec.hop_latency_s, 0.5) * count)[:-1],
     )
     alone = ring_simulator(wide).run(program)
-    together = ring_simulator(wide).run(side_by_side(program, count, each))
-    shared = [link for link in alone.links if min(link.source, link.destination) <= HOST_ROOT]
+    program = side_by_side(program, count, each, ring_machine(wide))
+    together = ring_simulator(wide).run(program)
+    shared = [link for link in alone.links if HOST_ROOT in (link.source, link.destination)]
     shared_s = max((link.busy_s for link in shared), default=0.0)
     assert together.period_s == pytest.approx(max(alone.period_s, count * shared_s), rel=1e-9)
     found = {(link.source, link.destination): link.busy_s for link in together.links}
     for link in shared:
         assert found[link.source, link.destination] == pytest.approx(count * link.busy_s)
+    # Streamed weights are read once for all.
+    for link in alone.links:
+        if link.source == OFF_PACKAGE_ROOT:
+            assert found[link.source, link.destination] == pytest.approx(link.busy_s)
     assert len(together.chips) == count * len(alone.chips)
 
 

@@ -91,7 +91,7 @@ def test_copies_on_the_whole_machine_take_what_was_claimed_of_them(model: str, c
     made = _compiled(model, "mcm36-shared", replicas=count, partitioner="dp")
     program, each = PROGRAM.get(made), 36 // count
     simulator = mcm36_shared().simulator()
-    together = simulator.run(side_by_side(program, count, each))
+    together = simulator.run(side_by_side(program, count, each, mcm36_shared().machine))
     alone = simulator.run(program)
     root_s = max(k.busy_s for k in alone.links if HOST_ROOT in (k.source, k.destination))
     assert together.period_s == pytest.approx(max(alone.period_s, count * root_s), rel=1e-9)
@@ -136,7 +136,7 @@ def test_reports_name_the_channel_and_the_folder_holds(product: Path, tmp_path: 
 
 def test_a_trace_has_all_pipelines_and_no_two_tensors_at_once_on_a_track(product: Path) -> None:
     made = _compiled(product, "mcm36-shared")
-    program = side_by_side(PROGRAM.get(made), 9, 4)
+    program = side_by_side(PROGRAM.get(made), 9, 4, mcm36_shared().machine)
     tracks = tracks_of(mcm36_shared().simulator().timeline(program, 5))
     shared = [track for track in tracks if track.name.startswith("root of all chips -> host (")]
     assert len(shared) == 9
