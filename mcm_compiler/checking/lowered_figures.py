@@ -86,7 +86,8 @@ def check_lowered(program: LoweredProgram, machine: Machine, certificate: Certif
 def _of_one_pipeline(machine: Machine, pipelines: int, devices_each: int) -> Machine:
     """The machine for the first of several pipelines, with its part of the host's channel.
 
-    Streamed weights are read once for all of them. Its channels delay as much as the slowest ones in their place do.
+    Streamed weights are read once for all of them. Its channels delay as much as the slowest ones
+    in their place do.
     """
     if pipelines == 1:
         return machine

@@ -100,7 +100,7 @@ class PackageLimits:
     def first(self, num_chips: int, pipelines: int = 1) -> PackageLimits:
         """The numbers of the first so many chips alone, for one of equal pipelines.
 
-        Of a channel to the host that all pipelines share, each has its part. R pipelines of period P that
+        Of a channel to the host that all share, each has its part. R pipelines of period P that
         answer in turn give R inferences every P seconds, so that the channel carries R times what
         one inference takes in P, and one pipeline what its own takes at a part of the rate: the
         package's seconds per inference, P / R, are never less than the channel's. Streamed weights

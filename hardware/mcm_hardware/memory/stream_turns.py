@@ -26,12 +26,16 @@ MOST_AHEAD = 8
 SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.0)
 """Shares of the memory up to which turns may begin early; the rest is for gaps."""
 
-RESIDENT = (0.0, 0.05, 0.2, 0.5)
+RESIDENT = (0.5, 0.2, 0.05, 0.0)
 """Shares of the memory that resident weights may take at most, as far as these are tried."""
 
 
+LEAST_GAIN = 0.002
+"""Share of the time that fewer resident weights must gain: each is read again for every kernel."""
+
+
 class StreamPace(NamedTuple):
-    """What the time of a plan follows from.
+    """Times that the time of a plan follows from.
 
     Attributes:
         seconds: `[K]`, of each kernel.
@@ -45,7 +49,7 @@ class StreamPace(NamedTuple):
 
 
 class TurnPlan(NamedTuple):
-    """Streamed weights with their turns, and the activations beside them."""
+    """Streamed weights with their turns, and the activations next to them."""
 
     stream: WeightStream
     activations: ActivationPlan
@@ -109,8 +113,8 @@ def plan_turns(
         stream = stream_of(flow, spec, users, chosen)
         found = _planned(stream, room, spec, activations, pace) if chosen else None
         if found is None:
-            break
-        if best is None or found.seconds < best.seconds:
+            continue
+        if best is None or found.seconds < best.seconds * (1.0 - LEAST_GAIN):
             best = found
     return best
 
@@ -146,7 +150,7 @@ def _planned(
 
 
 def _ahead(turns: _Turns, activations: ActivationPlan, most: int) -> list[int]:
-    """From the end of how many turns before each is on its way, with at most so many bytes live."""
+    """Turns before each from whose end it is on its way, with at most `most` bytes live."""
     change: Longs = np.zeros(turns.last_kernel + 2, np.int64)
     ahead = [1] * len(turns.kernels)
     first, last = turns.lives(ahead)

@@ -168,11 +168,11 @@ def _planned(
         if not machine.is_ring:
             weights = memory.bytes_of.get("weight", 0)
             fixed = memory.high_water_bytes - activations.high_water_bytes - weights
-            deep = order_by_depth(flow)
-            flow = min((flow, deep), key=lambda one: plan_activations(one, chip).high_water_bytes)
-            pace = _pace(flow, machine, chip, device, durations)
-            if found := plan_turns(flow, chip, fixed, plan_activations(flow, chip), pace):
-                stream, activations, _ = found
+            orders = [(one, plan_activations(one, chip)) for one in (flow, order_by_depth(flow))]
+            best, least = min(orders, key=lambda order: order[1].high_water_bytes)
+            pace = _pace(best, machine, chip, device, durations)
+            if found := plan_turns(best, chip, fixed, least, pace):
+                flow, (stream, activations, _) = best, found
         stream = stream or plan_stream(flow, chip, excess)
     if stream is not None:
         memory = plan_memory(flow, transfers, chip, activations, stream)
@@ -182,7 +182,7 @@ def _planned(
 def _pace(
     flow: ChipDataflow, machine: Machine, chip: ChipSpec, device: int, model: CostModel
 ) -> StreamPace:
-    """What the time of streamed weights follows from."""
+    """Times of kernels, and of streamed bytes."""
     each = [1.0 / machine.channel_bytes_per_s[c] for c in machine.route(OFF_PACKAGE, device)]
     seconds = [model.group_cost(kernel.nodes).seconds / chip.speed for kernel in flow.kernels]
     return StreamPace(seconds, float(max(each)), float(sum(each)))

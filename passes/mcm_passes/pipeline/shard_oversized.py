@@ -136,7 +136,7 @@ class ShardOversized(Pass):
         parts: dict[str, sharding.OutputPart],
         limits: PackageLimits,
     ) -> bool:
-        """Divides kernels that take long, and then what no chip has room for."""
+        """Divides kernels that take long, and then what no chip can hold."""
         taken = self._cut_kernels(model, context, parts, limits)
         return self._divide_rows(model, context, parts, limits, taken) or bool(taken)
 
