@@ -70,7 +70,7 @@ def folders(tmp_path_factory):
         node.name = name
     onnx.save(model, root / "net.onnx")
     run("compile", root / "net.onnx", "--target", "mcm4", "-o", root / "net", "--html")
-    one = ("--replicas", 1, "--html", "-o")
+    one = ("--replicas", 1, "-O0", "--html", "-o")
     run("compile", "zoo:bert-tiny", "--target", "mcm4", *one, root / "bert")
     run("compile", "zoo:bert-tiny", "--target", "acme-mesh16", *one, root / "mesh")
     pinned = ("--placer", "expert", "--pin", "*layer.1*=gpu:0", "--target", "box-2gpu")
@@ -289,7 +289,7 @@ def test_what_is_no_output_is_told_and_writes_nothing(folders, tmp_path):
 
 
 def test_many_models_have_a_page_each(folders, tmp_path):
-    run("compile", folders / "net.onnx", "zoo:bert-tiny", "--target", "mcm4", "--html", "-o",
+    run("compile", folders / "net.onnx", "zoo:bert-tiny", "--target", "mcm4", "-O0", "--html", "-o",
         tmp_path / "out")  # fmt: skip
     pages = sorted(path.name for path in (tmp_path / "out").glob("*.html"))
     assert len(pages) == 2

@@ -120,7 +120,7 @@ def test_the_mesh_is_no_slower_than_a_ring_of_its_chips(replicas: int | None, fo
 
 def test_pipelines_side_by_side_have_rows_of_their_own(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ("--target", "acme-mesh36", "--replicas", "6", "-o", str(out))
+    words = ("--target", "acme-mesh36", "--replicas", "6", "-O1", "-o", str(out))
     invoke("compile", "zoo:bert-tiny", *words)
     assert _json(out / "manifest.json")["replicas"] == 6
     assert "6 pipelines side by side" in invoke("check", str(out)).output
@@ -155,7 +155,7 @@ def test_a_strategy_of_rings_places_along_the_devices(tmp_path: Path) -> None:
         pytest.skip("there is no ring")
     STRATEGIES.add("rings_only", RingsOnly, "this test")
     try:
-        invoke("compile", "zoo:bert-tiny", *words, "--replicas", "1")
+        invoke("compile", "zoo:bert-tiny", *words, "--replicas", "1", "-O1")
         assert _json(out / "report.json")["strategy"] == "rings_only"
     finally:
         STRATEGIES.remove("rings_only")

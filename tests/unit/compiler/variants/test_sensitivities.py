@@ -27,16 +27,16 @@ _SCHEMA = Path(__file__).parents[4] / "docs" / "reference" / "schema" / "report.
 _FIGURES = ("throughput_per_s", "period_s", "latency_s", "lower_bound_s", "gap", "chips_used")
 
 
-def _rows(target: str, **options: Any) -> dict[tuple[str, float], SensitivityRow]:
+def _rows(target: str) -> dict[tuple[str, float], SensitivityRow]:
     result = compile_model(
-        build_zoo_model(_MODEL), target, CompileOptions(**options), sensitivities=True
+        build_zoo_model(_MODEL), target, CompileOptions(level=1, replicas=1), sensitivities=True
     )
     return {(row["resource"], row["factor"]): row for row in result.sensitivities or ()}
 
 
 @pytest.fixture(scope="module")
 def rows() -> dict[tuple[str, float], SensitivityRow]:
-    return _rows("mcm4", replicas=1)
+    return _rows("mcm4")
 
 
 @pytest.mark.parametrize("factor", [2.0, 0.5])
@@ -47,7 +47,7 @@ def test_figures_are_those_of_a_compile_with_the_changed_file(
     (file := tmp_path / "mcm4.toml").write_text(
         changed_target(load_target("mcm4").source_text, resource, factor)
     )
-    options = CompileOptions(replicas=1, passes=CompileOptions().passes.partition(",emit")[0])
+    options = CompileOptions(level=1, replicas=1, passes=DEFAULT_PIPELINE.partition(",emit")[0])
     report = build_report(compile_model(build_zoo_model(_MODEL), str(file), options))
     row = rows[resource, factor]
     assert row["faults"] == []
@@ -69,10 +69,8 @@ def test_figures_are_those_of_a_compile_with_the_changed_file(
 def test_more_of_a_resource_is_never_slower(model: str, target: str) -> None:
     ring = load_target("mcm4")
     package = target_from_text("line", line_text(ring.source_text)) if target == "line" else ring
-    passes = CompileOptions().passes.partition(",emit")[0]
-    found = compile_model(
-        f"zoo:{model}", package, CompileOptions(passes=passes, replicas=1), sensitivities=True
-    )
+    options = CompileOptions(passes=DEFAULT_PIPELINE.partition(",emit")[0], replicas=1, level=1)
+    found = compile_model(f"zoo:{model}", package, options, sensitivities=True)
     for row in found.sensitivities or ():
         assert "placement" not in row
         if row["speedup"] is not None and row["factor"] > 1.0:
@@ -85,7 +83,7 @@ def test_without_forks_the_figures_are_the_same(
     rows: dict[tuple[str, float], SensitivityRow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(points, "may_fork", lambda: False)
-    assert _rows("mcm4", replicas=1) == rows
+    assert _rows("mcm4") == rows
 
 
 def test_what_cannot_be_says_why(tmp_path: Path) -> None:
