@@ -18,15 +18,21 @@ MODELS = {
 }
 
 LITTLE_SEARCH = {
-    "dynamo_rnn_opset18",
-    "dynamo_translator_opset18",
-    "keras_bidirectional_lstm",
-    "sklearn_isolation_forest",
-    "sklearn_svr_polynomial",
-    "sklearn_voting",
-    "torch_translator_opset14",
+    *("dynamo_rnn_opset18", "keras_bidirectional_lstm", "sklearn_isolation_forest"),
+    *("sklearn_svr_polynomial", "sklearn_voting"),
 }
-"""Models on which the default level searches for seconds; the first level compiles them."""
+"""Models for four chips on which the default level searches for seconds."""
+
+MUCH_SEARCH = {
+    *("converted_float16", "dynamo_unet_opset20", "dynamo_vit_opset18", "optimised_encoder"),
+    *("quantised_qdq", "quantised_qoperator", "torch_lstm_opset9", "torch_mobilenet_opset11"),
+}
+"""Models for 36 chips that are divided, copied and unrolled as the default level has it."""
+
+
+def level_of(name):
+    small = MODELS[name]["target"] == "mcm4" and name not in LITTLE_SEARCH
+    return DEFAULT_LEVEL if small or name in MUCH_SEARCH else 1
 
 
 def test_manifest_lists_every_file():
@@ -55,7 +61,7 @@ def test_export_compiles_and_checks_equal(name, compile_to, workspace):
     result = compile_to(
         FOLDER / entry["file"],
         entry["target"],
-        level=1 if name in LITTLE_SEARCH else DEFAULT_LEVEL,
+        level=level_of(name),
         dims=entry["dims"],
         shapes={name: tuple(shape) for name, shape in entry["shapes"].items()},
     )
@@ -64,7 +70,8 @@ def test_export_compiles_and_checks_equal(name, compile_to, workspace):
     outputs = report.verification.outputs
     assert len(outputs) == len(onnx.load(FOLDER / entry["file"]).graph.output)
     assert report.verification.constant_outputs == tuple(entry["constant_outputs"])
-    if entry["equality"] == "bits":
+    # Parts of ops may add in another order than the whole; then the tolerance holds.
+    if entry["equality"] == "bits" and not report.structure.reordered:
         assert all(output.bit_equal for output in outputs)
     assert result.simulation.period_s > 0
 

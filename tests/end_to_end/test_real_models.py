@@ -19,8 +19,11 @@ LIGHT = sorted(
 )
 """Without two that have as many weights as all others, and no op that the others lack."""
 
-LITTLE_SEARCH = {"light_densenet121", "light_inception_v2"}
-"""Models whose search of divisions and rounds takes longest; models like them are in the zoo."""
+SEARCHED = {
+    *("bert-tiny", "gpt2", "lstm-lm", "mobilenet-v2", "residual-cnn", "t5"),
+    *("light_bvlc_alexnet", "light_shufflenet", "light_squeezenet"),
+}
+"""Compiled at the default level, which divides, copies and unrolls; those like them at level 1."""
 
 FOR_CLUSTERS = {"t5-3b", "t5-11b", "t5-automap", "vgg19-training"}
 """Models with more weights, or larger batches, than chips have memory for."""
@@ -73,6 +76,10 @@ def prove(result, folder):
     assert result.simulation.period_s >= result.partition.bound.seconds
 
 
+def level_of(name):
+    return DEFAULT_LEVEL if name in SEARCHED else 1
+
+
 def test_the_light_models_are_here():
     assert len(LIGHT) == 7
 
@@ -81,20 +88,20 @@ def test_the_light_models_are_here():
 def test_light_model(name, compile_to, workspace):
     model = ir.load(LIGHT_FOLDER / f"{name}.onnx")
     assert refill_weights(model) > 10
-    level = 1 if name in LITTLE_SEARCH else DEFAULT_LEVEL
-    prove(compile_to(model, level=level), workspace / "out")
+    prove(compile_to(model, level=level_of(name)), workspace / "out")
 
 
 @pytest.mark.parametrize("name", sorted({*ZOO_NAMES} - FOR_TRAINING - MANY_WEIGHTS))
 def test_zoo_model(name, compile_to, workspace):
-    prove(compile_to(f"zoo:{SMALLER.get(name, name)}"), workspace / "out")
+    model = f"zoo:{SMALLER.get(name, name)}"
+    prove(compile_to(model, level=level_of(name)), workspace / "out")
 
 
 @pytest.mark.parametrize("name", sorted({"bert-large", "gnmt", "t5"} | FOR_TRAINING | MANY_WEIGHTS))
 def test_shape_only_zoo_model(name, compile_to, workspace):
-    # With little search: what is searched above at the default level is not searched again.
+    # With next to no search: those above are searched.
     sizes = SHORTER.get(name, "")
-    compile_to(f"zoo:{name}{{{sizes}shape_only=true}}", level=1)
+    compile_to(f"zoo:{name}{{{sizes}shape_only=true}}", level=0)
     report = check_folder(workspace / "out")
     assert report.holds, report.diagnostics
     assert report.verification.skipped == "shape-only weights"

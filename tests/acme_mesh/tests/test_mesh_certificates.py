@@ -25,7 +25,8 @@ ARRAYS = "certificate.safetensors"
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mesh") / "out"
-    compile_model("zoo:bert-tiny", "acme-mesh16", CompileOptions(replicas=1), output=folder)
+    options = CompileOptions(level=1, replicas=1)
+    compile_model("zoo:bert-tiny", "acme-mesh16", options, output=folder)
     return folder
 
 

@@ -241,7 +241,7 @@ def test_measured_times_count_as_measured_on_the_first_kind_alone(chips, measure
 def compiled(tmp_path: Path, target: str, model: str = "zoo:gpt2-tiny", *more: str):
     path, out = tmp_path / "mine.toml", tmp_path / "out"
     path.write_text(target)
-    words = ["compile", model, "--target", str(path), "-o", str(out), *more]
+    words = ["compile", model, "--target", str(path), "-O1", "-o", str(out), *more]
     return CliRunner().invoke(cli, words), out
 
 
@@ -310,7 +310,7 @@ def test_prices_of_any_size_prove_no_more_than_others(price, unit_us):
 def test_resnet50_on_mixed16_is_within_a_fifth_of_the_bound_that_the_certificate_proves(tmp_path):
     out = tmp_path / "out"
     words = ["compile", "zoo:resnet50", "--target", "mixed16", "-o", str(out), "--replicas", "1"]
-    assert CliRunner().invoke(cli, words).exit_code == 0
+    assert CliRunner().invoke(cli, [*words, "-O1"]).exit_code == 0
     certificate = read_certificate(out)
     claim = certificate.claim("pipeline")
     assert claim is not None

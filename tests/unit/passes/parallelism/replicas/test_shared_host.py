@@ -103,7 +103,7 @@ def test_copies_on_the_whole_machine_take_what_was_claimed_of_them(model: str, c
 def test_a_pipeline_is_not_held_up_by_inputs_of_its_last_chips() -> None:
     """Each chip reads the mask; the last ones do so many inferences after the first."""
     bert = "zoo:bert-base{shape_only=true}"
-    options = {"replicas": 1, "partitioner": "dp"}
+    options = {"replicas": 1, "partitioner": "dp", "level": 0}
     made = _compiled(bert, "mcm36-shared", **options)
     masks = [t for t in PROGRAM.get(made).transfers if t.source == HOST]
     assert len({t.destination for t in masks}) > 4
