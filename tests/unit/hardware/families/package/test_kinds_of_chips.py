@@ -241,7 +241,7 @@ def test_measured_times_count_as_measured_on_the_first_kind_alone(chips, measure
 def compiled(tmp_path: Path, target: str, model: str = "zoo:gpt2-tiny", *more: str):
     path, out = tmp_path / "mine.toml", tmp_path / "out"
     path.write_text(target)
-    words = ["compile", model, "--target", str(path), "-O1", "-o", str(out), *more]
+    words = ["compile", model, "--target", str(path), "-o", str(out), *more]
     return CliRunner().invoke(cli, words), out
 
 
@@ -263,7 +263,7 @@ def test_an_op_that_no_kind_runs_goes_to_the_host_or_is_refused(tmp_path):
     lists = 'unsupported_ops = ["Softmax"]'
     lacking = KINDS.replace("sram_mib = 64", f"sram_mib = 64\n{lists}")
     text = f"{BEFORE}{lacking}\n{PLACE}\n{AFTER}"
-    found, _ = compiled(tmp_path, text)
+    found, _ = compiled(tmp_path, text, "zoo:gpt2-tiny", "-O0")
     assert found.exit_code == 0, found.output
     assert "MCM-T033" in found.output
     refused, _ = compiled(tmp_path, text, "zoo:gpt2-tiny", "--fallback", "error", "--force")
@@ -272,7 +272,7 @@ def test_an_op_that_no_kind_runs_goes_to_the_host_or_is_refused(tmp_path):
 
 
 def test_times_of_a_kind_that_were_altered_are_found(tmp_path):
-    found, out = compiled(tmp_path, MIXED)
+    found, out = compiled(tmp_path, MIXED, "zoo:gpt2-tiny", "-O0")
     assert found.exit_code == 0, found.output
     path = out / "certificate.safetensors"
     arrays = dict(load(path.read_bytes()))
