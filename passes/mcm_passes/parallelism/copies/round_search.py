@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -19,6 +20,12 @@ from mcm_passes.parallelism.replicas.replicas import on_share
 LEAST_GAIN = 0.005
 """Share by which a longer round, or more pipelines, must be faster: both make graph or memory of a
 package larger."""
+
+MOST_STAGGERED = 3
+"""Inferences of a round up to which stages without copies are staggered."""
+
+FINE_BLOCKS = 512
+"""Blocks of such an order, whose tables are few."""
 
 MOST_UNITS = 6000
 """Units of a round at most: all that follows takes time for each of them."""
@@ -54,7 +61,10 @@ def fastest_round(
     sizes: Sequence[int],
     below_s: float,
 ) -> Round | None:
-    """The fastest round that is found with stages copied unequally, along one order of the units.
+    """The fastest round that is found along one order of the units.
+
+    Its stages are copied unequally, or *staggered*: without copies, each class has bounds of its
+    own, so that heavy units of some of them are on the chip before.
 
     Of rounds within `LEAST_GAIN` of each other the shortest is taken, then the one of fewest
     pipelines. No graph is looked at.
@@ -73,13 +83,14 @@ def fastest_round(
     if not sizes or least_s(problem) >= below_s:
         return None
     line = along(problem, first_order(problem))
-    windows = stage_windows(line, topological_orders(line, 1)[0].units)
-    times = StageTimes(line, windows)
-    for classes in sizes:
-        stages = CopiedStages(times, classes)
-        for replicas, each in numbers:
-            if not times.fits(each, below_s * replicas):
-                continue
+    units = topological_orders(line, 1)[0].units
+    times = StageTimes(line, stage_windows(line, units))
+    numbers = [(count, each) for count, each in numbers if times.fits(each, below_s * count)]
+    for classes in sizes if numbers else ():
+        ways = [CopiedStages(times, classes)]
+        if classes <= MOST_STAGGERED:
+            ways.append(_staggered(line, units, classes))
+        for (replicas, each), stages in product(numbers, ways):
             at_once = replicas * classes
             found = stages.fastest(each, below_s * at_once)
             if found is None:
@@ -92,3 +103,11 @@ def fastest_round(
                 best = Round(replicas, each, classes, np.array(chip_of, np.int32), seconds)
                 below_s = seconds * (1.0 - LEAST_GAIN)
     return best
+
+
+def _staggered(line: PartitionProblem, units: Ints, classes: int) -> CopiedStages:
+    """Chains without copies along the order of units in which classes take turns."""
+    together = unrolled(line, classes)
+    order = units[:, np.newaxis] + np.arange(classes) * line.num_units
+    windows = stage_windows(together, order.ravel().astype(np.int32), FINE_BLOCKS)
+    return CopiedStages(StageTimes(together, windows), 1)

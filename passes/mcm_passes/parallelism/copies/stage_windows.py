@@ -56,21 +56,22 @@ class StageWindows:
         return self.crossed.size - 1
 
 
-def stage_windows(line: PartitionProblem, units: Ints) -> StageWindows:
+def stage_windows(line: PartitionProblem, units: Ints, most: int = MOST_BLOCKS) -> StageWindows:
     """The windows of an order.
 
     Args:
         line: the problem on a ring along the devices.
         units: `[n]`, the units that are not copied to their readers, in a topological order.
+        most: blocks of equal work that the order is divided into at most.
     """
     demands = chip_demands(line, units)
     block = np.arange(units.size)
-    if units.size > MOST_BLOCKS:
+    if units.size > most:
         # Blocks of about equal work or memory; a heavy unit has a block of its own.
         users, held = demands.items.users, demands.items.weight + demands.items.held
         room = demands.nodes.out_room.astype(np.float64)
         np.add.at(room, users.entries, held[users.owners])
-        steps = _steps(demands.nodes.work_s, MOST_BLOCKS) + _steps(room, MOST_BLOCKS // 4)
+        steps = _steps(demands.nodes.work_s, most) + _steps(room, most // 4)
         block = np.unique(steps, return_inverse=True)[1]
     return _counted(line, demands, units, block)
 

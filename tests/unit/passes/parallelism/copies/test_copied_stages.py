@@ -111,3 +111,14 @@ def test_blocks_divide_weights_of_light_units():
     found = fastest_round(problem, [(1, 6)], (2, 4), 1.0)
     assert found is not None
     assert found.seconds == pytest.approx(30e-6 / 4, rel=0.01)
+
+
+def test_classes_have_bounds_of_their_own():
+    # No chip has the memory for all units; the middle one is on a chip for each class.
+    weights = [(64, [0]), (64, [1]), (64, [2])]
+    problem = chain([10, 10, 10], chips=2, sram=128, weights=weights)
+    found = fastest_round(problem, [(1, 2)], (2, 3), 20e-6)
+    assert found is not None
+    assert found.classes == 2
+    assert found.seconds == pytest.approx(15e-6)
+    assert found.chip_of.tolist() == [0, 0, 1, 0, 1, 1]
