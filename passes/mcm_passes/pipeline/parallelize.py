@@ -193,6 +193,7 @@ class Parallelize(ShardOversized):
     ) -> Candidate | None:
         """The best of the divisions that the level may build; None where none is better."""
         quiet = replace(context, report=list[Diagnostic]().append)
+        further = load_level(context.options.level).further
 
         def build(division: replication.Division) -> Candidate | None:
             try:
@@ -209,6 +210,7 @@ class Parallelize(ShardOversized):
                 context.target.cost_model(),
                 self._limits(context.target),
                 whole.numbers,
+                division_search.GRAINS if further else division_search.COARSE_GRAINS,
             )
 
         def searched_s() -> float:

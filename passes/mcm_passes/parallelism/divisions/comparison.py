@@ -29,6 +29,9 @@ MOST_SEARCHED = 0.06
 """Share by which longer searches shortened periods of first partitions at most: what gains less is
 not worth a search of the whole."""
 
+PROVEN = 0.001
+"""Share by which a partition of the whole may be faster for no search of it to be worth it."""
+
 LATENCY_GRAINS = (0.25, 0.5, 0.12)
 """Grains that are compared for the least latency, half as many as a level builds divisions."""
 
@@ -49,8 +52,9 @@ def faster(
 ) -> Candidate | None:
     """The best of the divisions that shorten the period; None where none does.
 
-    A division is taken if it is faster than any partition of the whole is proven to be, or than
-    the one that the level finds.
+    A division is taken if no partition of the whole is faster, which its bound proves to within
+    `PROVEN`, or if the level's search of the whole finds none that is. Where nothing is known to
+    fit, the first division that does is taken.
 
     Args:
         whole: the model as it is compiled without a search.
@@ -71,26 +75,29 @@ def faster(
     found = promising()
     divisions = [*found.ranked[:most]]
     if whole.has_rounds and found.for_rounds is not None:
-        divisions = list(dict.fromkeys((found.for_rounds, *divisions)))[:most]
+        divisions.insert(0, (0.0, found.for_rounds))
     if periods.seconds == inf and most > 1:
-        divisions.insert(0, FOR_MEMORY)
-    searches = level.further > 0
-    best, best_s = None, periods.seconds
-    for division in divisions:
-        if (built := build(division)) is None:
+        divisions.insert(0, (0.0, FOR_MEMORY))
+    best, below_s = None, gained_s(periods, searches=level.further > 0)
+    rounds = whole.fastest is not None
+    for estimate_s, division in divisions[: most - rounds * most // 3]:
+        # Estimates leave transfers out: without rounds, hardly any division is faster.
+        most_s = periods.seconds if rounds else below_s
+        if estimate_s >= most_s or (built := build(division)) is None:
             continue
-        built.below_s = min(best_s, gained_s(periods, searches=searches))
+        built.below_s = below_s
         found_s = built.periods.seconds
-        if found_s < inf and found_s <= built.below_s:
-            best, best_s = built, found_s
+        if found_s < inf and found_s <= below_s:
+            best, below_s = built, found_s
             if division == FOR_MEMORY:
                 break
     # By the analytic model alone, a round is no reason for a division.
     if best is None or (best.fastest is not None and best.round is None):
         return None
-    if periods_of(whole.compared).least_s < best_s < inf and searched_s() <= best_s:
+    proven = periods_of(whole.compared).least_s >= below_s * (1.0 - PROVEN)
+    if not proven and periods.seconds < inf and searched_s() <= below_s:
         return None
-    best.notes.append(_gain_note(best.step, best_s, periods.seconds, "a period"))
+    best.notes.append(_gain_note(best.step, below_s, periods.seconds, "a period"))
     return best
 
 

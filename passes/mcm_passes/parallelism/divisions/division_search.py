@@ -38,17 +38,21 @@ ALIKE = 0.01
 FRACTIONS = (Division().fraction, 0.7, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.05)
 GRAINS = (0.0, 0.8, 0.4, 0.2, 0.1, 0.05)
 
+COARSE_GRAINS = GRAINS[:4]
+"""Those of a level that searches no partitions, whose passes take time for each piece."""
+
 
 class Promising(NamedTuple):
     """Divisions that are worth a look.
 
     Attributes:
-        ranked: those that may shorten the period by `LEAST_GAIN`, the best first.
+        ranked: those that may shorten the period by `LEAST_GAIN`, the best first, each with the
+            estimate of its period in seconds.
         for_rounds: the smallest slices that add hardly any work, which leave copies of stages
             memory for others; None if these are what the model has.
     """
 
-    ranked: tuple[Division, ...]
+    ranked: tuple[tuple[float, Division], ...]
     for_rounds: Division | None
 
 
@@ -60,6 +64,7 @@ def promising(
     cost_model: CostModel,
     limits: PackageLimits,
     numbers: Sequence[tuple[int, int]],
+    grains: Sequence[float],
 ) -> Promising:
     """Divisions that may shorten the period, by estimates.
 
@@ -71,6 +76,7 @@ def promising(
         cost_model: of the target.
         limits: of the chips that ops are divided for.
         numbers: of replicas, with the chips of each.
+        grains: that may be.
     """
     launch_s = float(cost_model.node_cost(_nothing()).seconds)
     unit_of = {name: unit for unit, names in enumerate(problem.members) for name in names}
@@ -124,11 +130,11 @@ def promising(
                 pieces[unit] = estimate.cut(unit, count, kernel.total_s / count, sliced=weights)
         return pieces
 
-    cuts = {grain: cut(grain) for grain in GRAINS}
+    cuts = {grain: cut(grain) for grain in grains}
     today_s = estimate.reachable_s({})
     found: dict[int, tuple[int, float, Division]] = {}
     known: set[tuple[tuple[int, int], ...]] = {()}
-    for fraction, grain in product(FRACTIONS, GRAINS):
+    for fraction, grain in product(FRACTIONS, grains):
         pieces = cuts[grain] | slices[fraction]
         key = tuple(sorted((unit, one.count) for unit, one in pieces.items()))
         if key in known:
@@ -140,7 +146,7 @@ def promising(
             alike = round(log(period_s) / ALIKE)
             one = sum(cut.count for cut in pieces.values()), period_s, Division(fraction, 0, grain)
             found[alike] = min(found.get(alike, one), one)
-    ranked = tuple(division for _, (_, _, division) in sorted(found.items()))
+    ranked = tuple((seconds, one) for _, (_, seconds, one) in sorted(found.items()))
     works = {fraction: estimate.work_s(slices[fraction]) for fraction in FRACTIONS[:FOR_ROUNDS]}
     small = min(f for f, s in works.items() if s <= min(works.values()) * (1.0 + LEAST_WORK))
     return Promising(ranked, Division(small) if slices[small] else None)

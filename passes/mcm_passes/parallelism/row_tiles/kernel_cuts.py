@@ -110,6 +110,7 @@ class KernelCuts:
         self.kernels = [tuple(kernel) for kernel in planned_kernels(model.graph, plan)]
         self._known: dict[tuple[object, ...], tuple[int, Bounds, float, float] | None] = {}
         self._priced: dict[tuple[object, ...], float] = {}
+        self._found: dict[ir.Node, list[RowRegion]] = {}
 
     @cached_property
     def seconds(self) -> list[float]:
@@ -182,7 +183,8 @@ class KernelCuts:
     def _best(
         self, kernel: Sequence[ir.Node], seconds: float, most_s: float, share_s: float
     ) -> KernelCut | None:
-        regions = list(self.regions(kernel))
+        regions = self._found.get(kernel[0]) or list(self.regions(kernel))
+        self._found[kernel[0]] = regions
         key = (most_s, share_s, *(self._rules.signature(node) for node in kernel))
         if key not in self._known:
             most = MOST_EXTRA if seconds <= share_s else math.inf

@@ -166,7 +166,7 @@ def test_a_division_is_faster_than_the_whole_once_searched(
     best = comparison.faster(
         whole,
         {Division(grain=0.5): divided}.get,
-        lambda: Promising((Division(grain=0.5),), None),
+        lambda: Promising(((80.0, Division(grain=0.5)),), None),
         lambda: searches.append(searched_s) or searched_s,
         most=1,
     )
