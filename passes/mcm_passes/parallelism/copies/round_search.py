@@ -24,7 +24,7 @@ package larger."""
 MOST_STAGGERED = 3
 """Inferences of a round up to which stages without copies are staggered."""
 
-FINE_BLOCKS = 512
+FINE_BLOCKS = 640
 """Blocks of such an order, whose tables are few."""
 
 MOST_UNITS = 6000

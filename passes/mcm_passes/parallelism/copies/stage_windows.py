@@ -177,5 +177,6 @@ class _Sums:
         np.add.at(self._of, (before + 1, last + 1), -amount)
 
     def total(self) -> Floats:
-        """`[m + 1, m + 1]`."""
-        return np.cumsum(np.cumsum(self._of, axis=0), axis=1)[:-1, :-1]
+        """`[m + 1, m + 1]`; asked for once."""
+        np.cumsum(self._of, axis=0, out=self._of)
+        return np.cumsum(self._of, axis=1, out=self._of)[:-1, :-1]
