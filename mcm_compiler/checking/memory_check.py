@@ -10,10 +10,12 @@ from typing import Any, cast
 from mcm_compiler.artifact import layout
 from mcm_compiler.components.capabilities import lowered
 from mcm_compiler.contracts.fabrics.target import MappedChip
-from mcm_compiler.contracts.program import Buffer, LoweredProgram
+from mcm_compiler.contracts.program import Buffer, ChipProgram, LoweredProgram, Queue
 from mcm_compiler.contracts.target import ChipModel, Target, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.units import bytes_text
+
+_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 def first_difference(lowered: LoweredProgram, stored: LoweredProgram) -> tuple[str, str] | None:
@@ -35,6 +37,7 @@ def first_difference(lowered: LoweredProgram, stored: LoweredProgram) -> tuple[s
         found = (
             _in_rows(f"{place}, kernel", left.kernels, right.kernels)
             or _in_rows(f"{place}, buffer", left.buffers, right.buffers)
+            or _in_rows(f"{place}, queue", left.queues, right.queues)
             or _in_record(place, left, right)
         )
         if found is not None:
@@ -111,6 +114,68 @@ def overlapping_buffers(buffers: Sequence[Buffer]) -> list[tuple[Buffer, Buffer]
     return found
 
 
+def queue_fault(
+    queue: Queue, chip: ChipProgram, program: LoweredProgram, models: Sequence[ChipModel]
+) -> str | None:
+    """Where a queue is too small, or a buffer is taken while a kernel has still to read it.
+
+    Knows nothing of schedules: it takes the buffers in turn, once for each tensor, and compares the
+    kernels that use them.
+
+    Args:
+        queue: the queue.
+        chip: the program of its chip.
+        program: the program of the package.
+        models: the model of the chip, which has readers on the chip of what it sends.
+    """
+    count, transfers = len(queue.tensors), program.transfers
+    chosen = [index for sent in queue.tensors for index in sent]
+    exist = all(0 <= index < len(transfers) for index in chosen)
+    if queue.buffers < 1 or not exist or not queue.tensors or not all(queue.tensors):
+        return "a queue has no buffers, or transfers that do not exist"
+    names = [transfers[sent[0]].tensor for sent in queue.tensors]
+    size = max(transfers[index].size_bytes for index in chosen)
+    planned = {b.name for b in chip.buffers if b.kind == queue.kind and b.size_bytes >= size}
+    for slot in range(queue.buffers):
+        if f"{names[0]}[{slot}]" not in planned:
+            return f"buffer {slot} of the queue of {quote(names[0])} is not in the memory plan"
+    uses = [_uses(queue, sent, chip, program, models) for sent in queue.tensors]
+    if not all(uses):
+        return f"the queue of {quote(names[0])} has a tensor that no kernel of the chip uses"
+    for turn in range(queue.buffers, queue.buffers + count):
+        inference, taker = divmod(turn, count)
+        earlier, before = divmod(turn - queue.buffers, count)
+        if (earlier, max(uses[before])) >= (inference, min(uses[taker])):
+            kernel = quote(chip.kernels[max(uses[before])].name)
+            return (
+                f"{quote(names[taker])} takes buffer {turn % queue.buffers} of the queue of "
+                f"{quote(names[0])} before kernel {kernel} is done with {quote(names[before])}"
+            )
+    return None
+
+
+def _uses(
+    queue: Queue,
+    sent: tuple[int, ...],
+    chip: ChipProgram,
+    program: LoweredProgram,
+    models: Sequence[ChipModel],
+) -> list[int]:
+    """Kernels of a chip that read or write what is in a buffer, also through views."""
+    inside = queue.kind == "receive"
+    transfers = [k.reads if inside else k.writes for k in chip.kernels]
+    uses = [at for at, named in enumerate(transfers) if set(sent) <= set(named)]
+    held = {program.transfers[sent[0]].tensor}
+    kernel_of = {name: at for at, kernel in enumerate(chip.kernels) for name in kernel.nodes}
+    for node in (node for model in models for node in model.model.graph):
+        if held & {value.name for value in node.inputs if value is not None}:
+            if node.op_type in _VIEWS:
+                held |= {value.name or "" for value in node.outputs}
+            elif node.name in kernel_of:
+                uses.append(kernel_of[node.name])
+    return uses
+
+
 def check_memory(
     chips: Sequence[ChipModel],
     wires: Sequence[Wire],
@@ -120,12 +185,15 @@ def check_memory(
 ) -> str:
     """Checks that no buffers overlap, that all lie in SRAM, and that lowering gives this program.
 
+    Of a queue, each buffer has to be read to the end before the next tensor takes it.
+
     Returns:
         A summary.
 
     Raises:
         CompileError: MCM-V040 for two buffers that overlap while both are taken, MCM-V041 for
-            one outside SRAM, MCM-V042 where lowering the chips' models gives another program,
+            one outside SRAM, MCM-V043 for a queue whose buffers are taken too early, MCM-V042 where
+            lowering the chips' models gives another program,
             MCM-T020 where the target does not lower, MCM-M021 for a fabric without a mapping.
     """
     faults: list[Diagnostic] = []
@@ -147,6 +215,12 @@ def check_memory(
         faults += [
             Diagnostic("MCM-V040", f"buffers {quote(a.name)} and {quote(b.name)} overlap", at=place)
             for a, b in overlapping_buffers(chip.buffers)
+        ]
+        models = [model for model in chips if model.chip == chip.chip]
+        faults += [
+            Diagnostic("MCM-V043", problem, at=place)
+            for queue in chip.queues
+            if (problem := queue_fault(queue, chip, program, models)) is not None
         ]
     CompileError.raise_any(faults)
     if (found := first_difference(lowered(target, chips, wires, mapped), program)) is not None:

@@ -24,6 +24,7 @@ from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.objectives import PERIOD, Objective, ObjectiveFigures
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
+from mcm_compiler.graph.rounds import has_siblings
 from mcm_compiler.machines.choices import Routing
 from mcm_compiler.machines.kind_costs import KindCosts
 from mcm_compiler.machines.machine import RING, Machine
@@ -204,9 +205,12 @@ class PartitionProblem(ReadOnlyArrays):
     def at_need(self) -> PartitionProblem:
         """The same problem with the least memory that any plan needs.
 
-        Every partition that fits the target fits this problem, and takes no longer there.
+        Every partition that fits the target fits this problem, and takes no longer there. Where
+        there may be queues, receive and send buffers are not counted: how short queues can be is
+        known once the memory is planned.
         """
-        return self if self.memory == "need" else self._at_need
+        least = self.memory == "need" and not (self.has_queues and self.limits.channel_slots)
+        return self if least else self._at_need
 
     @cached_property
     def _at_need(self) -> PartitionProblem:
@@ -221,7 +225,12 @@ class PartitionProblem(ReadOnlyArrays):
             weight_ptr=np.concatenate([[0], np.cumsum(counts[kept])]).astype(np.int64),
             weight_users=self.weight_users[held],
             weight_touched=held[held],
-            limits=replace(self.limits, activation_packing=1.0, stream_buffers=0),
+            limits=replace(
+                self.limits,
+                activation_packing=1.0,
+                stream_buffers=0,
+                channel_slots=0 if self.has_queues else self.limits.channel_slots,
+            ),
             memory="need",
         )
 
@@ -272,6 +281,11 @@ class PartitionProblem(ReadOnlyArrays):
     def family(self) -> str:
         """Family of the machine that ops are placed on."""
         return RING if self.given_machine is None else self.given_machine.family
+
+    @cached_property
+    def has_queues(self) -> bool:
+        """True if tiles or classes may share buffers on a chip that is too full."""
+        return not self.on_ring and any(map(has_siblings, self.tensor_names))
 
     @property
     def on_ring(self) -> bool:

@@ -92,7 +92,7 @@ class Transfer:
         destination: receiving chip, or -1 for the host.
         size_bytes: bytes on the wire.
         slots: receive buffers at the destination; the sender waits while all are full. The
-            kernel that makes the tensor has as many send buffers.
+            kernel that makes the tensor has as many send buffers. A `Queue` takes their place.
         after: index of the transfer that this one passes on from the receive buffer of its
             `source`, or -1 where a kernel made the tensor. Of streamed weights, the transfer
             whose read over the channel that all chips share this one shares.
@@ -111,6 +111,25 @@ class Transfer:
 
 
 @dataclass(frozen=True)
+class Queue:
+    """Buffers of a chip that tensors of one size take in turn.
+
+    Tensor k of n takes buffer `(i n + k) mod buffers` in inference i, once the tensor that had it
+    before has been read and sent on. It is then that of `buffers` places before.
+
+    Attributes:
+        kind: `receive` or `send`.
+        tensors: the transfers that bring or send each tensor, in the order in which kernels take
+            the buffers.
+        buffers: how many there are.
+    """
+
+    kind: Literal["receive", "send"]
+    tensors: tuple[tuple[Place, ...], ...]
+    buffers: Slots
+
+
+@dataclass(frozen=True)
 class ChipProgram:
     """Program of one chip for one inference.
 
@@ -121,6 +140,8 @@ class ChipProgram:
         high_water_bytes: end of the highest buffer, that is, the SRAM that the plan needs.
         weight_bytes: SRAM held by weights.
         state_bytes: SRAM that the states of each further sequence in flight take.
+        queues: receive and send buffers that several tensors share; a tensor is in one of each
+            kind at most.
     """
 
     chip: Endpoint
@@ -129,6 +150,7 @@ class ChipProgram:
     high_water_bytes: Size
     weight_bytes: Size
     state_bytes: Size = 0
+    queues: tuple[Queue, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -198,11 +220,13 @@ class LoweredProgram:
     start_s: tuple[Amount, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, without latencies of 0 and without start times where there are none."""
+        """The JSON form, without latencies of 0, and without start times and queues if none."""
         data: dict[str, Any] = msgspec.to_builtins(self)
         if not self.start_s:
             del data["period_s"], data["start_s"]
         for chip in data["chips"]:
+            if not chip["queues"]:
+                del chip["queues"]
             for kernel in chip["kernels"]:
                 if kernel["latency_s"] == 0:
                     del kernel["latency_s"]

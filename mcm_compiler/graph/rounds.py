@@ -7,6 +7,7 @@ import re
 MARK = "@"
 
 _CLASS = re.compile(rf"{MARK}(\d{{1,9}})(?![\w.])")
+_TILE = re.compile(r"/tile_\d+(?![\w.])")
 
 
 def class_name(name: str, index: int) -> str:
@@ -36,3 +37,8 @@ def class_in(name: str) -> int:
     """The class of an op, tensor or copy of one in the program of a round; 0 without a class."""
     found = _CLASS.findall(name)
     return int(found[-1]) if found else 0
+
+
+def has_siblings(name: str) -> bool:
+    """True for the name of a tile, or of a tensor of one class of a round."""
+    return _CLASS.search(name) is not None or _TILE.search(name) is not None

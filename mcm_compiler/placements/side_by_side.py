@@ -92,7 +92,12 @@ def side_by_side(
                 )
                 for kernel in chip.kernels
             )
-            chips.append(replace(chip, chip=first_chip + chip.chip, kernels=kernels))
+            queues = tuple(
+                replace(q, tensors=tuple(tuple(first + t for t in sent) for sent in q.tensors))
+                for q in chip.queues
+            )
+            moved = replace(chip, chip=first_chip + chip.chip, kernels=kernels, queues=queues)
+            chips.append(moved)
         transfers += [
             replace(
                 t,

@@ -9,12 +9,14 @@ Every program is read by the same rules:
 
 - A chip runs its kernels in program order, one inference after another. A kernel waits for the
   transfers it reads, and for the send buffers of what it writes: the transfer of `slots`
-  inferences before must have left. A kernel with a latency keeps its engine busy and reads for its
-  duration; what it writes is there a latency later, and needs a send buffer no earlier.
+  inferences before must have left, or what had the buffer of a queue before. A kernel with a
+  latency keeps its engine busy and reads for its duration; what it writes is there a latency later,
+  and needs a send buffer no earlier.
 - A transfer waits for the kernel that makes the tensor, or for the transfer that it passes on,
   and for a receive buffer: what came `slots` inferences before must have been read by the last of
-  its readers and passed on. A transfer that reuses the buffer of another waits for that one's
-  readers instead. What nobody reads leaves its buffer on arrival; the host takes all that comes.
+  its readers and passed on. A transfer that reuses the buffer of another, or takes one of a queue,
+  waits for that one's readers instead. What nobody reads leaves its buffer on arrival; the host
+  takes all that comes.
 - A transfer takes the channels of its route, one after another, each for bytes / rate; the next
   transfer may enter while the last is on its way (latency is pipelined). It is stored in each
   router before it goes on, or, from one channel that cuts through to another, goes on as soon as
@@ -206,6 +208,7 @@ def _waits(
     ends = _ends(program, activities.hop_ptr)
     count = len(activities.busy_s)
     room = len(program.reads) + len(program.writes) + 3 * count + len(program.source)
+    room += len(program.sent)
     for t in range(len(program.source)):
         room += ends.passed_ptr[ends.holder[t] + 1] - ends.passed_ptr[ends.holder[t]]
         if program.sequences > 0 and program.source[t] == HOST:
@@ -229,10 +232,15 @@ def _kernel_waits(program: ProgramArrays, activities: _Activities, waits: Waits,
             w = _wait(waits, w, came, float(busy[came] + latency[came]), 0, False)
         for i in range(program.write_ptr[a], program.write_ptr[a + 1]):
             t = int(program.writes[i])
-            out = int(hop_ptr[t])
             # What is written late needs its buffer late.
-            freed = float(busy[out]) - float(latency[a])
-            w = _wait(waits, w, out, freed, int(program.slots[t]), True)
+            if program.sent_ptr[t] == program.sent_ptr[t + 1]:
+                out = int(hop_ptr[t])
+                freed = float(busy[out]) - float(latency[a])
+                w = _wait(waits, w, out, freed, int(program.slots[t]), True)
+            for k in range(program.sent_ptr[t], program.sent_ptr[t + 1]):
+                out = int(hop_ptr[program.sent[k]])
+                freed = float(busy[out]) - float(latency[a])
+                w = _wait(waits, w, out, freed, int(program.sent_lag[t]), True)
     return w
 
 
@@ -407,7 +415,7 @@ def _ends(program: ProgramArrays, hop_ptr: Longs) -> _Ends:
         lag[t] = program.slots[t]
         if program.reuses[t] >= 0:
             holder[t] = program.reuses[t]
-            lag[t] = 0 if holder[t] < t else 1
+            lag[t] = program.reuse_lag[t]
     ptr, passed = _passed_on(program.after)
     return _Ends(maker, last_reader, holder, lag, ptr, passed)
 

@@ -39,7 +39,11 @@ class ProgramArrays(NamedTuple):
         size_bytes: `[T]`.
         slots: `[T]`.
         after: `[T]`.
-        reuses: `[T]`.
+        reuses: `[T]`; where a queue has the buffer, the transfer that had it before.
+        reuse_lag: `[T]`, how many inferences before, where `reuses` is not -1.
+        sent_ptr: `[T + 1]`, CSR of `sent`.
+        sent: where a queue has the send buffer, the transfers that leave it before.
+        sent_lag: `[T]`, how many inferences before.
         sequences: as in `mcm_compiler.contracts.program.LoweredProgram`.
     """
 
@@ -57,6 +61,10 @@ class ProgramArrays(NamedTuple):
     slots: Longs
     after: Longs
     reuses: Longs
+    reuse_lag: Longs
+    sent_ptr: Longs
+    sent: Longs
+    sent_lag: Longs
     sequences: int
 
 
@@ -70,6 +78,20 @@ def program_arrays(program: LoweredProgram) -> ProgramArrays:
     read_ptr, reads = rows_of([kernel.reads for kernel in kernels])
     write_ptr, writes = rows_of([kernel.writes for kernel in kernels])
     transfers = program.transfers
+    reuses = _longs([transfer.reuses for transfer in transfers])
+    reuse_lag = (reuses >= np.arange(len(transfers))).astype(np.int64)
+    sent: list[tuple[int, ...]] = [()] * len(transfers)
+    sent_lag = np.zeros(len(transfers), np.int64)
+    for queue in (queue for chip in program.chips for queue in chip.queues):
+        count = len(queue.tensors)
+        for place, taken in enumerate(queue.tensors):
+            back, holder = divmod(place - queue.buffers, count)
+            for transfer in taken:
+                if queue.kind == "send":
+                    sent[transfer], sent_lag[transfer] = queue.tensors[holder], -back
+                else:
+                    reuses[transfer], reuse_lag[transfer] = queue.tensors[holder][0], -back
+    sent_ptr, sent_by = rows_of(sent)
     return ProgramArrays(
         chip=_longs([chip.chip for chip in program.chips]),
         kernel_ptr=starts(_longs([len(chip.kernels) for chip in program.chips])),
@@ -84,7 +106,11 @@ def program_arrays(program: LoweredProgram) -> ProgramArrays:
         size_bytes=_longs([transfer.size_bytes for transfer in transfers]),
         slots=_longs([transfer.slots for transfer in transfers]),
         after=_longs([transfer.after for transfer in transfers]),
-        reuses=_longs([transfer.reuses for transfer in transfers]),
+        reuses=reuses,
+        reuse_lag=reuse_lag,
+        sent_ptr=sent_ptr,
+        sent=sent_by,
+        sent_lag=sent_lag,
         sequences=program.sequences,
     )
 

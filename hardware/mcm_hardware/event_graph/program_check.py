@@ -92,7 +92,13 @@ def _check_size(program: LoweredProgram, machine: Machine) -> None:
         len(kernel.reads) + len(kernel.writes) for chip in program.chips for kernel in chip.kernels
     )
     slots = max((t.slots for t in program.transfers if t.slots <= MAX_SLOTS), default=0)
-    slots = max(slots, program.sequences)
+    queued = (queue.buffers for chip in program.chips for queue in chip.queues)
+    slots = max(slots, program.sequences, *(count for count in queued if count <= MAX_SLOTS))
+    references += sum(
+        max(map(len, queue.tensors), default=0) * sum(map(len, queue.tensors))
+        for chip in program.chips
+        for queue in chip.queues
+    )
     if program.sequences:
         outputs = sum(transfer.destination == HOST for transfer in program.transfers)
         inputs = sum(transfer.source == HOST for transfer in program.transfers)
@@ -151,6 +157,7 @@ def _contradictions(program: LoweredProgram, machine: Machine) -> Iterator[tuple
             yield _transfer_place(index, transfer), problem
     if broken:
         return
+    yield from _queue_problems(program)
     yield from _circles(transfers)
     yield from _end_problems(program)
     durations = (kernel.duration_s for chip in program.chips for kernel in chip.kernels)
@@ -238,6 +245,29 @@ def _circles(transfers: Sequence[Transfer]) -> Iterator[tuple[str, str]]:
             at = transfers[at].after
         if at >= 0 and seen_from[at] == index:
             yield _transfer_place(at, transfers[at]), "it passes on what it brings, in a circle"
+
+
+def _queue_problems(program: LoweredProgram) -> Iterator[tuple[str, str]]:
+    """Contradictions of buffers that tensors share."""
+    transfers, taken = program.transfers, set[tuple[str, int]]()
+    for chip in program.chips:
+        for number, queue in enumerate(chip.queues):
+            place = f"queue {number} of chip {chip.chip}"
+            if not 1 <= queue.buffers <= MAX_SLOTS or not all(queue.tensors):
+                yield place, f"it has {queue.buffers} buffers, or nothing in them"
+            for index in (index for sent in queue.tensors for index in sent):
+                if not 0 <= index < len(transfers):
+                    yield place, f"there is no transfer {index}"
+                    continue
+                one = transfers[index]
+                receives = one.destination == chip.chip and one.source != OFF_PACKAGE
+                if not (receives if queue.kind == "receive" else one.source == chip.chip):
+                    yield place, f"transfer {index} has no such buffer there"
+                if (queue.kind, index) in taken:
+                    yield place, f"transfer {index} is in two queues"
+                taken.add((queue.kind, index))
+            if queue.kind == "receive" and any(len(sent) != 1 for sent in queue.tensors):
+                yield place, "two transfers bring one tensor"
 
 
 def _reuse_problem(transfer: Transfer, transfers: Sequence[Transfer]) -> str | None:

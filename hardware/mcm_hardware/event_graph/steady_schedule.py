@@ -290,8 +290,10 @@ def _owners(program: ProgramArrays, graph: EventGraph) -> Longs:
     for a in range(len(graph.busy_s)):
         for w in range(graph.wait_ptr[a], graph.wait_ptr[a + 1]):
             if graph.waits.for_buffer[w]:
-                t = transfer[graph.waits.source[w] if a < graph.hop_ptr[0] else a]
-                if program.reuses[t] < 0:
+                kernel = a < graph.hop_ptr[0]
+                t = transfer[graph.waits.source[w] if kernel else a]
+                queued = program.sent_ptr[t] < program.sent_ptr[t + 1]
+                if not queued if kernel else program.reuses[t] < 0:
                     owner[w] = t
     return owner
 

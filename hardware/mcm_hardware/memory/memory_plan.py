@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mcm_compiler.contracts.program import Buffer, BufferKind, Transfer
+from mcm_compiler.contracts.program import Buffer, BufferKind, Queue, Transfer
 from mcm_hardware.chip.chip_dataflow import ChipDataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.memory.activation_plan import ActivationPlan, buffer_bytes
@@ -20,11 +20,13 @@ class MemoryPlan:
         buffers: weights, stream, state, receive and send buffers from the bottom, then activations.
         high_water_bytes: end of the highest buffer.
         bytes_of: bytes of all buffers of a kind; for activations from the lowest to the highest.
+        queues: as in `ChipProgram`.
     """
 
     buffers: tuple[Buffer, ...]
     high_water_bytes: int
     bytes_of: Mapping[BufferKind, int]
+    queues: tuple[Queue, ...] = ()
 
 
 def plan_memory(
@@ -33,6 +35,7 @@ def plan_memory(
     spec: ChipSpec,
     activations: ActivationPlan,
     stream: WeightStream | None = None,
+    queues: tuple[Queue, ...] = (),
 ) -> MemoryPlan:
     """Gives every buffer of a chip its address.
 
@@ -41,6 +44,7 @@ def plan_memory(
     - A tensor that arrives has `Transfer.slots` receive buffers, one that leaves has as many send
       buffers, of several transfers the most: the next inference writes into one while the last is
       sent from the other. They stay all the time too, because neighbours are at other inferences.
+      Tensors of a queue have its buffers instead, which are where those of its first would be.
     - Other activations live from the kernel that writes them to the last that reads them, and lie
       above all that stays.
 
@@ -50,6 +54,7 @@ def plan_memory(
         spec: the chip.
         activations: their lives, and their addresses from 0.
         stream: weights that come from off-package memory, if any do.
+        queues: buffers that several tensors share.
     """
     end = max(len(flow.kernels) - 1, 0)
     storage = spec.storage
@@ -64,14 +69,21 @@ def plan_memory(
     for state in flow.states:
         size = buffer_bytes(spec, storage.value_bytes(state.present))
         stays.append((state.past.name or "", "state", size * state.buffers))
+    shared = {
+        (queue.kind, index): queue.buffers if place == 0 else 0
+        for queue in queues
+        for place, sent in enumerate(queue.tensors)
+        for index in sent
+    }
     for index in flow.arriving.values():
         transfer = transfers[index]
         size = buffer_bytes(spec, transfer.size_bytes)
-        stays += _slots(transfer.tensor, "receive", size, transfer.slots)
+        slots = shared.get(("receive", index), transfer.slots)
+        stays += _slots(transfer.tensor, "receive", size, slots)
     for value, sent in flow.leaving.items():
         if value in flow.writer:
             size = buffer_bytes(spec, storage.value_bytes(value))
-            slots = max(transfers[index].slots for index in sent)
+            slots = max(shared.get(("send", index), transfers[index].slots) for index in sent)
             stays += _slots(value.name or "", "send", size, slots)
     buffers: list[Buffer] = []
     bytes_of: dict[BufferKind, int] = {"activation": activations.high_water_bytes}
@@ -97,7 +109,7 @@ def plan_memory(
         Buffer(f"stream[{at}]", "stream", top + turn.offset, turn.size_bytes, turn.first, turn.last)
         for at, turn in enumerate(stream.turns if stream else ())
     ]
-    return MemoryPlan(tuple(buffers), top + activations.high_water_bytes, bytes_of)
+    return MemoryPlan(tuple(buffers), top + activations.high_water_bytes, bytes_of, queues)
 
 
 def _slots(

@@ -24,9 +24,10 @@ from mcm_hardware.memory.activation_plan import (
 from mcm_hardware.memory.body_memory import with_body_memory
 from mcm_hardware.memory.memory_overflow import PlannedChip, find_overflows
 from mcm_hardware.memory.memory_plan import plan_memory
+from mcm_hardware.memory.queue_plan import plan_queues
 from mcm_hardware.memory.stream_plan import WeightStream, plan_stream, stream_transfers
 from mcm_hardware.memory.stream_turns import StreamPace, plan_turns
-from mcm_hardware.package.start_times import with_start_times
+from mcm_hardware.package.start_times import buffer_times, with_start_times
 from mcm_hardware.package.transfer_plan import plan_transfers
 
 
@@ -41,8 +42,9 @@ def lower(
     """Schedules each chip's ops, plans its memory and its transfers.
 
     A fusion group is one kernel. Kernels run in the order of the chip's model, unless another
-    one needs less memory. Where the package can, weights that do not fit are streamed. A chip that
-    does not fit is data in `overflows`. Where everything fits and the program is faster so, it has
+    one needs less memory. Where the package can, weights that do not fit are streamed. Elsewhere
+    but on rings, tiles and classes share the buffers of a chip that is too full. One that does not
+    fit is data in `overflows`. Where everything fits and the program is faster so, it has
     start times, and buffers for them as far as there is memory.
 
     Args:
@@ -93,10 +95,51 @@ def lower(
         )
         for index, brought_by in _passed_on(flow).items():
             transfers[index] = replace(transfers[index], after=brought_by)
-    overflows = find_overflows(planned, plan.transfers, machine, specs)
     sequences = max((chip.sequences for chip in chips if chip.states), default=0)
-    program = LoweredProgram(target, tuple(programs), tuple(transfers), overflows, sequences)
+    program = LoweredProgram(target, tuple(programs), tuple(transfers), sequences=sequences)
+    if not machine.is_ring:
+        planned = _with_queues(program, machine, specs, planned)
+    overflows = find_overflows(planned, plan.transfers, machine, specs)
+    program = replace(_with_plans(program, planned), overflows=overflows)
     return program if overflows else _by_start_times(program, machine, specs, planned)
+
+
+def _with_queues(
+    program: LoweredProgram,
+    machine: Machine,
+    specs: Sequence[ChipSpec],
+    planned: list[_Planned],
+) -> list[_Planned]:
+    """The chips with shared buffers in those that are too full, as far as these fit so."""
+    excess = [one.memory.high_water_bytes - specs[one.chip].sram_bytes for one in planned]
+    times = buffer_times(program, machine) if max(excess, default=0) > 0 else None
+    if times is None:
+        return planned
+    found: list[_Planned] = []
+    for one, more in zip(planned, excess, strict=True):
+        chip, queues = specs[one.chip], ()
+        if more > 0 and one.stream is None:
+            queues = plan_queues(one.flow, program.transfers, chip, more, times)
+        if not queues:
+            found.append(one)
+            continue
+        memory = plan_memory(one.flow, program.transfers, chip, one.activations, queues=queues)
+        found.append(replace(one, memory=memory))
+    return found
+
+
+def _with_plans(program: LoweredProgram, planned: Sequence[_Planned]) -> LoweredProgram:
+    """The program with the memory plans of its chips."""
+    chips = tuple(
+        replace(
+            chip,
+            buffers=one.memory.buffers,
+            high_water_bytes=one.memory.high_water_bytes,
+            queues=one.memory.queues,
+        )
+        for chip, one in zip(program.chips, planned, strict=True)
+    )
+    return replace(program, chips=chips)
 
 
 def _by_start_times(
@@ -119,16 +162,14 @@ def _by_start_times(
     found = with_start_times(program, machine, size_bytes, sent)
     if found is program:
         return program
-    chips: list[ChipProgram] = []
-    for chip, one in zip(program.chips, planned, strict=True):
-        numbers = specs[chip.chip]
-        memory = plan_memory(one.flow, found.transfers, numbers, one.activations, one.stream)
-        if memory.high_water_bytes > numbers.sram_bytes:
-            raise ValueError(f"buffers for start times do not fit into chip {chip.chip}")
-        chips.append(
-            replace(chip, buffers=memory.buffers, high_water_bytes=memory.high_water_bytes)
-        )
-    return replace(found, chips=tuple(chips))
+    again: list[_Planned] = []
+    for one in planned:
+        chip, queues = specs[one.chip], one.memory.queues
+        memory = plan_memory(one.flow, found.transfers, chip, one.activations, one.stream, queues)
+        if memory.high_water_bytes > chip.sram_bytes:
+            raise ValueError(f"buffers for start times do not fit into chip {one.chip}")
+        again.append(replace(one, memory=memory))
+    return _with_plans(found, again)
 
 
 def _host_kernels(model: CostModel) -> Callable[[KernelNodes], bool] | None:

@@ -10,11 +10,17 @@ import numpy as np
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import Machine
-from mcm_hardware.event_graph.cycle_ratio import performance
+from mcm_hardware.event_graph.cycle_ratio import maximum_cycle_ratio, performance
 from mcm_hardware.event_graph.graph import EventGraph, event_graph
+from mcm_hardware.event_graph.max_plus import busy_per_resource
 from mcm_hardware.event_graph.program_arrays import ChannelArrays, channel_arrays, program_arrays
+from mcm_hardware.event_graph.service_order import Waits
 from mcm_hardware.event_graph.steady_schedule import BufferSizes, broken_wait, steady_schedule
 from mcm_hardware.event_graph.wait_cycle import activity_name
+from mcm_hardware.memory.queue_plan import BufferTimes
+
+ROUNDING = 1e-9
+"""Share of a period by which starts are further apart, so that sums of rounded times settle."""
 
 
 def with_start_times(
@@ -47,6 +53,43 @@ def with_start_times(
         period_s=float(found.period_s),
         start_s=tuple(found.start_s.tolist()),
     )
+
+
+def buffer_times(program: LoweredProgram, machine: Machine) -> BufferTimes | None:
+    """When buffers are taken and free if none is ever short; None where the program deadlocks.
+
+    Starts are as early as data, engines and the order of channels let them be, once a period.
+    """
+    arrays, channels = program_arrays(program), channel_arrays(machine)
+    graph = event_graph(arrays, channels)
+    activities = np.arange(len(graph.busy_s))
+    if len(graph.order) < len(activities):
+        return None
+    kept = np.flatnonzero(~graph.waits.for_buffer[: graph.wait_ptr[-1]])
+    rows = np.repeat(activities, np.diff(graph.wait_ptr))[kept]
+    source, seconds, lag, for_buffer = graph.waits
+    waits = Waits(source[kept], seconds[kept], lag[kept], for_buffer[kept])
+    ptr = np.searchsorted(rows, np.arange(len(activities) + 1))
+    free = graph._replace(waits=waits, wait_ptr=ptr)
+    period_s = maximum_cycle_ratio(free, busy_per_resource(free))[0] * (1.0 + ROUNDING)
+    waiter = np.concatenate([rows, activities])
+    source = np.concatenate([waits.source, graph.before])
+    seconds = np.concatenate([waits.seconds, graph.busy_s[graph.before]])
+    seconds -= np.concatenate([waits.lag, graph.before_lag]) * period_s
+    start, settled = np.zeros(len(activities)), False
+    while not settled:
+        later = start.copy()
+        np.maximum.at(later, waiter, start[source] + seconds)
+        settled, start = bool((later <= start).all()), later
+    kernels = int(graph.hop_ptr[0])
+    taken = start[graph.hop_ptr[1:] - 1 if machine.router_buffers else graph.hop_ptr[:-1]]
+    first = graph.hop_ptr[:-1]
+    sent = np.repeat(np.arange(kernels), np.diff(arrays.write_ptr))
+    read = np.repeat(np.arange(kernels), np.diff(arrays.read_ptr))
+    made, freed = np.full((2, len(first)), -np.inf)
+    made[arrays.writes] = start[sent]
+    np.maximum.at(freed, arrays.reads, (start[:kernels] + graph.busy_s[:kernels])[read])
+    return BufferTimes(period_s, taken, freed, made, start[first] + graph.busy_s[first])
 
 
 def check_start_times(program: LoweredProgram, graph: EventGraph, channels: ChannelArrays) -> None:

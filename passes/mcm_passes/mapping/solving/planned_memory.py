@@ -215,9 +215,13 @@ def _near_limits(problem: PartitionProblem, found: Partition) -> bool:
 
 
 def _ways(problem: PartitionProblem) -> list[PartitionProblem]:
-    """The problem with less and less allowance for gaps."""
+    """The problem with less and less allowance for gaps; queues may save more than it says."""
     limits = dataclasses.replace(problem.limits, activation_packing=1.0)
-    return [problem, problem.within(limits), problem.at_need()]
+    least = problem.at_need()
+    if problem.has_queues:
+        slots = problem.limits.channel_slots
+        least = least.within(dataclasses.replace(least.limits, channel_slots=slots))
+    return [problem, problem.within(limits), least]
 
 
 def searches_cost_minutes(problem: PartitionProblem) -> bool:

@@ -96,6 +96,10 @@ def assemble(
         slots_of,
         after,
         reuses,
+        np.where(reuses < np.arange(count), 0, 1),
+        np.zeros(count + 1, np.int64),
+        np.empty(0, np.int64),
+        np.zeros(count, np.int64),
         0,
     )
 
