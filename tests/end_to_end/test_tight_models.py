@@ -72,7 +72,7 @@ def test_many_small_weights_in_aligned_buffers(replicas):
 
 
 def test_a_view_takes_no_room():
-    planned(gated_convolutions(view=True), load_target("mcm36"), replicas=1)
+    planned(gated_convolutions(view=True), load_target("mcm36"), replicas=1, level=0)
 
 
 def test_a_peak_without_gaps_is_taken_at_its_word():
