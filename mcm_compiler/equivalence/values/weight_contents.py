@@ -1,8 +1,8 @@
 """Which tensors hold the same: type, shape and every byte.
 
 Files of weights are large, and most weights are stored once and read by several models. So a
-tensor is known by where it lies first, then by a sample of its bytes, and only tensors with equal
-samples are compared as a whole: byte by byte, which is stronger than any hash and costs less.
+tensor is known by its place in a file first, then by a sample of its bytes. Only tensors with equal
+samples are compared as a whole, byte by byte, which is stronger than any hash and costs less.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class WeightContents:
 
     Attributes:
         lines: lines of a content by a sample of their bytes, for those who look parts up in it.
-        located: by two contents and the cuts that were expected, where one lies in the other.
+        located: by two contents and the cuts that were expected, where one is part of the other.
     """
 
     def __init__(self) -> None:
