@@ -42,10 +42,14 @@ from mcm_passes.mapping.problem.state_units import dropped_note, units_with_stat
 from mcm_passes.mapping.problem.untyped_values import untyped_note
 from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
+from mcm_passes.mapping.solving.planned_memory import searches_cost_minutes
 from mcm_passes.mapping.solving.solve import given_answer, solve, with_chips
 from mcm_passes.parallelism.copies import chosen_round
 from mcm_passes.parallelism.divisions.candidate import LATENCY_STRATEGY
 from mcm_passes.parallelism.replicas import replica_search
+
+WALKING = "local_search"
+"""The search for large problems that may not fit by estimates."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +162,10 @@ class PartitionPass(Pass):
         divided = bool(level.further and level.gap) and chosen.divided
         refines &= bool(chosen.known) and not known and (chosen.round > 1 or divided)
         if refines:
-            # Searches from nothing take too long for units of all classes.
-            strategy, text = runnable(chosen_round.REFINING)
+            # Searches from nothing take too long for units of all classes. Cuts of an order near
+            # the best one overestimate memory, of which large problems off rings have too little.
+            large = searches_cost_minutes(problem)
+            strategy, text = runnable(WALKING if large else chosen_round.REFINING)
         given, notes = requested.strategy(problem, model, options)
         for note in notes:
             context.report(note)

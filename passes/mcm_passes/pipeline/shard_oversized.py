@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
@@ -43,8 +44,9 @@ class ShardOversized(Pass):
 
     Attributes:
         fraction: part of a chip's SRAM that the weights of one operator and its buffers may take.
-        tile_rows: rows of the largest tile of any op that can be divided along rows; at 0 only ops
-            that no chip has room for are divided, into as few tiles as fit.
+        tile_rows: rows of the largest tile of any op that can be divided along rows, or twice as
+            many rows of an image where that fills the MAC array; at 0 only ops that no chip has
+            memory for are divided, into as few tiles as fit.
         sram_mib: SRAM of the chips that ops are divided for, if less than the target's; 0 for the
             target's.
         grain: kernels that take more than this times the work of the model for each chip are cut,
@@ -85,18 +87,18 @@ class ShardOversized(Pass):
         target = context.target
         cost_model = target.cost_model()
         limits = self._limits(target)
-        demand = oversized.weight_demand(model.graph, cost_model, limits, self.fraction)
-        faults = _faults(demand, target, limits)
-        CompileError.raise_any(faults)
         parts = dict(sharding.OUTPUT_PARTS.find(model) or {})
+        taken = self._cut_kernels(model, context, parts, limits, for_memory=True)
         # Tiles of rows read a streamed weight each, so that they are made of whole ops.
         rows_first = bool(self.tile_rows) and limits.stream_bytes_per_s > 0.0
-        tiled = self._divide_all_rows(model, context, parts, limits) if rows_first else False
-        if tiled:
-            demand = oversized.weight_demand(model.graph, cost_model, limits, self.fraction)
+        tiled = rows_first and self._divide_all_rows(model, context, parts, limits, taken)
+        tiles = () if rows_first else taken
+        demand = oversized.weight_demand(model.graph, cost_model, limits, self.fraction, tiles)
+        faults = _faults(demand, target, limits)
+        CompileError.raise_any(faults)
         self._slice_weights(model, context, parts, limits, demand)
         if not rows_first:
-            tiled = self._divide_all_rows(model, context, parts, limits)
+            tiled = self._divide_all_rows(model, context, parts, limits, taken)
         sharding.OUTPUT_PARTS.set(model, parts)
         return bool(demand.oversized) or tiled
 
@@ -135,9 +137,10 @@ class ShardOversized(Pass):
         context: PassContext,
         parts: dict[str, sharding.OutputPart],
         limits: PackageLimits,
+        taken: set[ir.Node],
     ) -> bool:
-        """Divides kernels that take long, and then what no chip can hold."""
-        taken = self._cut_kernels(model, context, parts, limits)
+        """Divides kernels that take long, and then what no chip can hold; `taken` are new ops."""
+        taken |= self._cut_kernels(model, context, parts, limits, for_memory=False)
         return self._divide_rows(model, context, parts, limits, taken) or bool(taken)
 
     def _cut_kernels(
@@ -146,26 +149,27 @@ class ShardOversized(Pass):
         context: PassContext,
         parts: dict[str, sharding.OutputPart],
         limits: PackageLimits,
+        *,
+        for_memory: bool,
     ) -> set[ir.Node]:
-        """Divides kernels that take long, and for `tile_rows` those of windows; the new ops."""
-        if not (self.grain or self.tile_rows):
+        """Divides kernels of windows for `tile_rows`, or what takes long; the new ops."""
+        if not (self.tile_rows if for_memory else self.grain):
             return set()
         # Most models are compiled without: they load no rules.
         from mcm_passes.parallelism.row_tiles import kernel_cuts
 
         plan, cost_model = FUSION_PLAN.find(model) or FusionPlan(()), context.target.cost_model()
         kernels = kernel_cuts.KernelCuts(model, cost_model, plan)
-        found: list[kernel_cuts.KernelCut] = []
-        if self.grain:
+        if for_memory and limits.stream_bytes_per_s > 0.0:
+            small = SMALL_IMAGE * max(limits.sram_bytes)
+            found = kernels.cut_for_memory(self.tile_rows, math.inf, small)
+        elif for_memory:
+            most_bytes = self.fraction * max(limits.sram_bytes)
+            found = kernels.cut_for_memory(self.tile_rows, most_bytes)
+        else:
             share_s = kernels.work_s / limits.num_chips
             found = kernels.cut_above(self.grain * share_s, share_s)
-        if self.tile_rows:
-            known = {node for cut in found for node in cut.cut.region.ops}
-            streams = limits.stream_bytes_per_s > 0.0
-            small = SMALL_IMAGE * max(limits.sram_bytes) if streams else 0.0
-            by_rows = kernels.cut_by_rows(self.tile_rows, small)
-            found += [cut for cut in by_rows if not known & cut.cut.region.ops.keys()]
-        for note in kernel_cuts.cut_notes(found, kernels.whole, self.tile_rows):
+        for note in kernel_cuts.cut_notes(found, kernels.whole, self.tile_rows * for_memory):
             context.report(note)
         if not found:
             return set()

@@ -92,8 +92,8 @@ ROUNDS = 4
 TIGHT = 0.9
 """Share of a chip's memory above which an estimate is not trusted."""
 
-LARGE = 16_000
-"""Units times chips from which on a way that no quick search finds a partition of is tried last."""
+LARGE = 8_000
+"""Units times chips from which on searches for any partition at all take minutes off rings."""
 
 FASTER = 5e-4
 """Least share of the period that a partition without the allowance has to gain."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
@@ -87,7 +87,11 @@ class WeightDemand:
 
 
 def weight_demand(
-    graph: ir.Graph, cost_model: CostModel, limits: PackageLimits, fraction: float
+    graph: ir.Graph,
+    cost_model: CostModel,
+    limits: PackageLimits,
+    fraction: float,
+    tiles: Collection[ir.Node] = (),
 ) -> WeightDemand:
     """Finds the operators whose weights leave no room for anything else on the largest chip.
 
@@ -95,7 +99,8 @@ def weight_demand(
     buffers of its inputs and outputs (at most a quarter of the SRAM: no cut makes these smaller).
     One that cannot be cut, but whose weights alone fit, is left to the memory plan. Where the
     package can stream weights and has to, half of that is too large. Where weights nearly fill the
-    package, so is what takes most of the memory that they leave free on a chip.
+    package, so is what takes most of the memory that they leave free on a chip. Of `tiles`, which
+    may share weights, those count whose weights alone exceed `fraction` of the SRAM.
     """
     constants, nodes = constants_and_placeable(graph)
     weights_of = [
@@ -110,7 +115,11 @@ def weight_demand(
             if value not in sizes:
                 sizes[value] = cost_model.storage_bytes(value)
     # Slices of a weight that two operators read are stored for both.
-    stored = sum(sizes[value] for weights in weights_of for value in weights)
+    shared = {
+        value for node, own in zip(nodes, weights_of, strict=True) if node in tiles for value in own
+    }
+    apart = (own for node, own in zip(nodes, weights_of, strict=True) if node not in tiles)
+    stored = sum(sizes[value] for own in (shared, *apart) for value in own)
     streams = limits.stream_bytes_per_s > 0.0 and stored > sum(limits.sram_bytes)
     part = _MOST_FOR_STREAMED if streams else 1.0
     most = _most_of_a_piece(stored, limits)
@@ -120,7 +129,7 @@ def weight_demand(
     oversized: list[Oversized] = []
     for node, weights in zip(nodes, weights_of, strict=True):
         demand = sum(sizes[value] for value in weights)
-        if demand <= easy:
+        if demand <= (fraction * max(limits.sram_bytes) if node in tiles else easy):
             continue
         read = [value for value in consumed_values(node) if value not in constants]
         inputs = sum(cost_model.storage_bytes(v) for v in read)

@@ -104,11 +104,11 @@ class KernelCuts:
         self._cost_model = cost_model
         self._graph = model.graph
         self._rules = GraphRules(model, installed_rules())
-        constants = constant_values(model.graph)
-        self._regions = RowRegions(self._rules, constants, set(), lambda _: 1, 0.0, CUT_OPS)
+        self._constants = constant_values(model.graph)
+        self._regions = RowRegions(self._rules, self._constants, set(), lambda _: 1, 0.0, CUT_OPS)
         self.whole: list[tuple[tuple[ir.Node, ...], float]] = []
         self.kernels = [tuple(kernel) for kernel in planned_kernels(model.graph, plan)]
-        self._known: dict[tuple[object, ...], tuple[int, Bounds, float, float] | None] = {}
+        self._known: dict[tuple[object, ...], tuple[int, KernelCut] | None] = {}
         self._priced: dict[tuple[object, ...], float] = {}
         self._found: dict[ir.Node, list[RowRegion]] = {}
 
@@ -139,33 +139,56 @@ class KernelCuts:
                 self.whole.append((kernel, seconds))
         return found
 
-    def cut_by_rows(self, rows: int, small: float = 0.0) -> list[KernelCut]:
-        """All kernels over whose rows windows slide, in tiles of at most `rows` rows.
+    def cut_for_memory(self, rows: int, most_bytes: float, small: float = 0.0) -> list[KernelCut]:
+        """Kernels over whose rows windows slide, for chips with little memory.
 
         Args:
-            rows: of a tile.
+            rows: of the largest tile; twice as many where that fills the MAC array better, unless
+                some images are small.
+            most_bytes: weights above which a kernel is cut along its channels instead.
             small: kernels are whole if they read nothing that takes more bytes, nor does any of
                 the images as high as theirs.
         """
-        found: list[KernelCut] = []
-        images: list[tuple[tuple[ir.Node, ...], float, RowRegion]] = []
+        size = self._cost_model.storage_bytes
+        wanted: list[tuple[tuple[ir.Node, ...], float, RowRegion, int]] = []
         largest: dict[int, int] = {}
         for kernel, seconds in zip(self.kernels, self.seconds, strict=True):
-            for region in self.regions(kernel):
-                if (height := _height(region)) > rows:
-                    images.append((kernel, seconds, region))
-                    made = [self._cost_model.storage_bytes(v) for n in kernel for v in n.outputs]
+            slides = any(node.op_type in _SLIDING for node in kernel)
+            for region in self.regions(kernel) if slides else ():
+                if height := _height(region):
+                    most = rows if small else self._filling_rows(kernel, region, rows)
+                    made = [size(value) for node in kernel for value in node.outputs]
                     largest[height] = max(largest.get(height, 0), *made)
+                else:
+                    weights = sum(size(v) for v in region.values if v in self._constants)
+                    share = most_bytes / max(weights, 1)
+                    most = max(1, int(region.rows * min(share, 1.0)))
+                if region.rows > most:
+                    wanted.append((kernel, seconds, region, most))
                     break
-        for kernel, seconds, region in images:
-            read = [self._cost_model.storage_bytes(v) for n in kernel for v in n.inputs[:1] if v]
-            if max(largest[region.rows], *read) > small:
-                bounds = even_bounds(region.rows, -(-region.rows // rows), 1)
-                tiles = self._prices(kernel, region, bounds)
-                found.append(
-                    KernelCut(CutRegion(region, bounds), max(tiles), math.fsum(tiles), seconds)
-                )
+        found: list[KernelCut] = []
+        for kernel, seconds, region, most in wanted:
+            read = [size(value) for node in kernel for value in node.inputs[:1] if value]
+            if max(largest.get(region.rows, 0), *read) > small:
+                found.append(self._within(kernel, region, most, seconds))
         return found
+
+    def _within(
+        self, kernel: Sequence[ir.Node], region: RowRegion, most: int, seconds: float
+    ) -> KernelCut:
+        """The least work in tiles of at most `most` rows, about as few as can be."""
+        fewest = -(-region.rows // most)
+        counts = range(fewest, min(fewest + fewest // 4, region.rows) + 1)
+        tilings = (cut for n in counts for cut in self._tilings(kernel, region, n, seconds, most))
+        return min(tilings, key=lambda cut: cut.total_s)
+
+    def _filling_rows(self, kernel: Sequence[ir.Node], region: RowRegion, rows: int) -> int:
+        if region.rows <= rows:
+            return rows
+        most = min(2 * rows, region.rows)
+        each = {n: self._price(kernel, region, 0, n) / n for n in range(rows, most + 1)}
+        best = min(each, key=lambda n: each[n])
+        return best if each[rows] > MOST_EXTRA * each[best] else rows
 
     def regions(self, kernel: Sequence[ir.Node]) -> Iterator[RowRegion]:
         """Regions of a kernel, one for each loop that it can be cut along."""
@@ -192,8 +215,8 @@ class KernelCuts:
         found = self._known[key]
         if found is None or found[0] >= len(regions):
             return None
-        index, bounds, longest, total = found
-        return KernelCut(CutRegion(regions[index], bounds), longest, total, seconds)
+        index, cut = found
+        return replace(cut, cut=CutRegion(regions[index], cut.cut.bounds))
 
     def _search(
         self,
@@ -202,50 +225,52 @@ class KernelCuts:
         seconds: float,
         most_s: float,
         most_total_s: float,
-    ) -> tuple[int, Bounds, float, float] | None:
+    ) -> tuple[int, KernelCut] | None:
         counts = _tile_counts(seconds / most_s, max((r.rows for r in regions), default=0))
-        best: tuple[tuple[float, ...], tuple[int, Bounds, float, float]] | None = None
+        best: tuple[tuple[float, ...], tuple[int, KernelCut]] | None = None
         for index, region in enumerate(regions):
             shared = self._read_whole(region)
-            tilings = self._tilings(kernel, region, counts, seconds, most_s)
-            for bounds, longest, total in tilings:
-                if total > most_total_s:
-                    continue
-                relative = round(total / seconds, 2)
-                # Of equally long ones, those whose tiles read least in common.
-                score = (
-                    relative > MOST_EXTRA,
-                    max(longest, most_s),
-                    relative,
-                    len(bounds) * shared,
-                )
-                if longest < seconds and (best is None or score < best[0]):
-                    best = score, (index, bounds, longest, total)
+            for count in counts:
+                cut: KernelCut | None = None
+                for cut in self._tilings(kernel, region, count, seconds):
+                    if cut.total_s > most_total_s or cut.longest_s >= seconds:
+                        continue
+                    relative = round(cut.total_s / seconds, 2)
+                    # Of equally long ones, those whose tiles read least in common.
+                    score = (
+                        relative > MOST_EXTRA,
+                        max(cut.longest_s, most_s),
+                        relative,
+                        count * shared,
+                    )
+                    if best is None or score < best[0]:
+                        best = score, (index, cut)
+                if cut and cut.total_s <= WASTE * seconds and cut.longest_s <= most_s:
+                    break
         return None if best is None else best[1]
 
     def _tilings(
         self,
         kernel: Sequence[ir.Node],
         region: RowRegion,
-        counts: Sequence[int],
+        count: int,
         seconds: float,
-        most_s: float,
-    ) -> Iterator[tuple[Bounds, float, float]]:
-        """Bounds that may be best, with the seconds of the longest tile and of all."""
-        for count in counts:
-            known: set[tuple[tuple[int, int], ...]] = set()
-            for unit in ALIGNMENTS:
-                bounds = even_bounds(region.rows, count, unit)
-                if len(bounds) != count or bounds in known:
-                    continue
-                known.add(bounds)
-                tiles = self._prices(kernel, region, bounds)
-                longest, total = max(tiles), math.fsum(tiles)
-                yield bounds, longest, total
-                if total <= WASTE * seconds:
-                    if longest <= most_s:
-                        return
-                    break
+        most: float = math.inf,
+    ) -> Iterator[KernelCut]:
+        """Cuts into `count` tiles by multiples of several extents, up to one that wastes little."""
+        known: set[Bounds] = set()
+        for unit in ALIGNMENTS:
+            bounds = even_bounds(region.rows, count, unit)
+            if len(bounds) != count or bounds in known:
+                continue
+            known.add(bounds)
+            if max(stop - start for start, stop in bounds) > most:
+                continue
+            tiles = self._prices(kernel, region, bounds)
+            total_s = math.fsum(tiles)
+            yield KernelCut(CutRegion(region, bounds), max(tiles), total_s, seconds)
+            if total_s <= WASTE * seconds:
+                return
 
     def _read_whole(self, region: RowRegion) -> int:
         """Bytes of what every tile reads all of."""
@@ -382,8 +407,8 @@ def cut_notes(
     if rows and after > MOST_EXTRA * before:
         yield Diagnostic(
             "MCM-P070",
-            f"tiles of at most {rows} rows take {seconds_text(after)}, the kernels that they are "
-            f"of {seconds_text(before)}",
+            f"the tiles of `tile_rows={rows}` take {seconds_text(after)}, the kernels that they "
+            f"are of {seconds_text(before)}",
             at="option tile_rows",
         )
 

@@ -13,6 +13,7 @@ from mcm_passes.mapping.models import adapted
 from mcm_passes.mapping.models import evaluate as evaluation_of
 from mcm_passes.mapping.search.named import answer_of
 from mcm_passes.mapping.search.search import Search
+from mcm_passes.mapping.solving.planned_memory import searches_cost_minutes
 
 KNOWN = "known"
 """As a start: the partitions that the caller already knows."""
@@ -47,6 +48,8 @@ def find_start(search: Search, rng: np.random.Generator) -> str:
         search.offer(found, search.period_of(found))
         if search.best is not None:
             return ""
+    if searches_cost_minutes(search.problem):
+        return outcome.reason
     # Imported late: most problems have an answer by now.
     from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 

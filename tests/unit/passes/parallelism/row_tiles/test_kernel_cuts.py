@@ -60,12 +60,11 @@ def model_of(text):
     return import_model(model, "test")[0]
 
 
-def cut(text, **options):
+def cut(text, target="mcm4", **options):
     model, reports = model_of(text), []
     FUSION_PLAN.set(model, plan_fusion(model.graph))
-    ShardOversized(**options).run(
-        model, PassContext(load_target("mcm4"), None, None, reports.append)
-    )
+    scope = PassContext(load_target(target), None, None, reports.append)
+    ShardOversized(**options).run(model, scope)
     assert check_invariants(model) == []
     return model, reports
 
@@ -121,7 +120,8 @@ def test_a_rule_that_forbids_a_cut_is_kept_and_the_kernel_is_named(monkeypatch):
 
 def test_tiles_smaller_than_an_array_row_are_made_with_a_warning():
     model, reports = cut(DEEP, tile_rows=1)
-    assert len(tiles(model, "Conv")) == 14
+    # Two rows of 7 columns take an array of 64 rows no longer than one.
+    assert len(tiles(model, "Conv")) == 8
     assert [report.code for report in reports] == ["MCM-P068", "MCM-P070"]
 
 
@@ -149,8 +149,18 @@ BEHIND = """m (float[1,512,7,7] x) => (float[1,512,7,7] y)
     c = Conv <pads = [1,1,1,1]> (x, w) n = BatchNormalization (c, s, b, m, d) y = Relu (n) }"""
 
 
-def test_what_is_fused_behind_slices_is_not_cut_by_channels():
-    model, _ = cut(BEHIND, tile_rows=4, fraction=0.05)
-    (relu,) = (node for node in model.graph if node.op_type == "Relu")
-    assert len(tiles(model, "Conv")) > 2
-    assert relu.inputs[0].producer().name in FUSION_PLAN.get(model).group_of[relu.name].nodes
+def test_heavy_kernels_are_cut_by_channels_with_all_that_is_fused():
+    model, reports = cut(BEHIND, tile_rows=4, fraction=0.05)
+    groups = FUSION_PLAN.get(model).group_of
+    assert {report.code for report in reports} == {"MCM-P068"}
+    for relu in tiles(model, "Relu"):
+        assert relu.outputs[0].shape[1] < 512
+        assert relu.inputs[0].producer().inputs[0].producer().name in groups[relu.name].nodes
+
+
+@pytest.mark.parametrize(("columns", "extents"), [(56, {4}), (28, {8, 4})])
+def test_tiles_have_twice_the_rows_where_that_fills_the_array(columns, extents):
+    text = f"""m (float[1,64,{columns},{columns}] x) => (float[1,64,{columns},{columns}] y)
+        <float[64,64,3,3] w> {{ y = Conv <pads = [1,1,1,1]> (x, w) }}"""
+    model, _ = cut(text, target="simba36", tile_rows=4)
+    assert {node.outputs[0].shape[2] for node in tiles(model, "Conv")} == extents
