@@ -138,7 +138,7 @@ class Parallelize(ShardOversized):
         if named or applied or not self._searches or measured_costs(context.target.cost_model()):
             return 0
         divisions = load_level(options.level).divisions
-        return divisions if options.goal.plain else divisions // 2
+        return divisions if options.goal.plain else max(divisions - 1, 0)
 
     def _built(self, model: ir.Model, context: PassContext) -> Candidate:
         """The model divided in place, with its problem."""

@@ -128,7 +128,8 @@ class PartitionPass(Pass):
         level = load_level(options.level)
         known = _walked(model, options)
         division = replication.DIVISION.find(model)
-        walked = options.goal.aim == "latency" and division is not None and division.grain > 0
+        tiled = division is not None and (division.grain > 0 or division.tile_rows > 0)
+        walked = options.goal.aim == "latency" and tiled
         strategy, text = self._strategy(context, level, walked=walked)
         plan = FUSION_PLAN.get(model)
         if (measured := measured_note(model, plan, context.target)) is not None:

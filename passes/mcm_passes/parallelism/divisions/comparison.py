@@ -32,8 +32,15 @@ not worth a search of the whole."""
 PROVEN = 0.001
 """Share by which a partition of the whole may be faster for no search of it to be worth it."""
 
-LATENCY_GRAINS = (0.25, 0.5, 0.12)
-"""Grains that are compared for the least latency, half as many as a level builds divisions."""
+FOR_IMAGES = tuple(Division(tile_rows=rows, grain=grain) for rows, grain in (
+    (0, 0.2), (14, 0.0), (0, 0.5), (14, 0.25), (0, 0.12),
+))  # fmt: skip
+"""Divisions that are compared for the least latency of models with convolutions."""
+
+FOR_SEQUENCES = (
+    Division(fraction=0.3, tile_rows=1024), *(Division(grain=grain) for grain in (0.2, 0.5, 0.12))
+)  # fmt: skip
+"""The same of other models: two tiles of each op answer sooner than more."""
 
 FOR_MEMORY = Division(fraction=0.25, tile_rows=4)
 """Division that is tried first where no partition is found: few rows at a time need little memory
@@ -109,8 +116,9 @@ def sooner(whole: Candidate, build: Build, most: int) -> Candidate | None:
         return None
     before = soonest(whole)[0]
     best, least = None, before
-    for grain in LATENCY_GRAINS[:most]:
-        if (built := build(Division(grain=grain))) is None:
+    images = any("Conv" in node.op_type for node in whole.model.graph)
+    for division in (FOR_IMAGES if images else FOR_SEQUENCES)[:most]:
+        if (built := build(division)) is None:
             continue
         found, placed = soonest(built)
         if gains(found, before, searches=True) and found < least:

@@ -65,8 +65,9 @@ class Frontier(SearchStrategy):
     is no proof. Under the strict rule it finds the best partition whose dependencies span at most
     one chip, and proves a bound for all others. Starts from cuts of orders on every number of
     chips: fewer chips hand over less, and more of them answer more often. The least energy needs no
-    times, and so one label of each ideal and number of chips. If a graph has too many ideals, the
-    beginnings of some orders replace them, which proves nothing.
+    times, and so one label of each ideal and number of chips. If a graph has too many ideals, a
+    local search replaces them for the least latency, and else the beginnings of some orders, which
+    prove nothing.
 
     Attributes:
         ideals: most order ideals; if a graph has more, chains of beginnings of some orders answer.
@@ -102,7 +103,10 @@ class Frontier(SearchStrategy):
         if walked:
             walk_from_best(search, rng)
             return reason
-        return self._improve(search, search.budget.objective) or reason
+        reason = self._improve(search, search.budget.objective) or reason
+        if search.budget.objective.aim == "latency" and not search.closed(SLACK):
+            walk_from_best(search, rng)
+        return reason
 
     def _improve(self, known: Search, objective: Objective) -> str:
         """Improves what is known by chains of ideals; why there is no partition, or empty."""
@@ -111,7 +115,8 @@ class Frontier(SearchStrategy):
         best = partial(self._best, known, aim=objective)
         lattice = LabelLattice.of(problem.at_need(), self.ideals)
         if lattice is None:
-            self._along_orders(known, best)
+            if objective.aim != "latency":
+                self._along_orders(known, best)
             return ""
         if not energy:
             self._relax(known, lattice, objective)

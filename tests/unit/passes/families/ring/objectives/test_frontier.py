@@ -13,6 +13,7 @@ from mcm_passes.families.ring.objectives.latency import objective_values
 from mcm_passes.mapping.machine.evaluation import evaluate
 from tests.generators.branching_problems import branching_problem
 from tests.generators.objective_problems import objective_problem
+from tests.generators.partition_problems import make_problem
 from tests.oracles.objective_equality import differences
 from tests.oracles.shown_bounds import verify_bound
 
@@ -104,6 +105,19 @@ def test_walks_are_never_below_all_chains(seed, monkeypatch):
     assert values(least.chip_of) <= values(walked.chip_of) * (1.0 + 1e-9)
     assert values(walked.chip_of) < float("inf")
     assert np.array_equal(walked.chip_of, again.chip_of)
+
+
+def test_lists_run_tiles_of_layers_on_two_chips_at_once(monkeypatch):
+    # Both tiles of a layer read both of the layer before: every other layer can run at once.
+    layers, most = 6, 40
+    edges = [(u, v) for u in range(2 * layers - 2) for v in (u // 2 * 2 + 2, u // 2 * 2 + 3)]
+    weights = [(64 * most, (u,)) for u in range(2 * layers)]
+    problem = make_problem(
+        [100.0] * 2 * layers, edges, chips=8, weights=weights, sram=64 * 8 * most, tensor_bytes=64
+    )
+    monkeypatch.setattr(latency_walk, "PLAYED", 1)
+    listed, values = solved(problem, Objective("latency"), Frontier(walked=True))
+    assert values(listed.chip_of) < 0.8 * float(problem.compute_s.sum())
 
 
 def test_walks_find_chips_for_branches():
