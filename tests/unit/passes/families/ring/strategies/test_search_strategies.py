@@ -293,6 +293,15 @@ def test_what_is_known_but_breaks_rules_is_no_start(branches, monkeypatch):
     assert reason
 
 
+def test_large_problems_that_no_cuts_fit_are_refused_at_once(branches, monkeypatch):
+    monkeypatch.setattr(start, "dp_outcome", lambda *_: Outcome(None, 0, reason="no cuts fit"))
+    monkeypatch.setattr(start, "searches_cost_minutes", lambda _problem: True)
+    problem = branches()
+    search = Search(problem, AnalyticPeriods(problem), Budget())
+    assert start.find_start(search, np.random.default_rng(0)) == "no cuts fit"
+    assert search.best is None
+
+
 @pytest.mark.parametrize("strategy", FROM_DP, ids=NAMES)
 def test_what_takes_no_time_is_placed(strategy):
     problem = make_problem([0.0, 0.0], [(0, 1)], tensor_bytes=0, relay_us=0.0)
