@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import signal
 import subprocess
@@ -28,6 +29,15 @@ settings.register_profile("any-speed", deadline=None, suppress_health_check=[Hea
 # Continuous integration draws the same examples of every commit, other runs draw new ones.
 settings.register_profile("ci", settings.get_profile("any-speed"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("MCMC_CI") else "any-speed")
+
+# A quarter of the time of collecting 12,000 tests, which all live on, is Python's look for garbage.
+gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """From here on garbage is collected again."""
+    gc.enable()
 
 
 def _outcome_of_forks(config: pytest.Config, items: Sequence[pytest.Item]) -> str:
