@@ -7,6 +7,7 @@
     python tools/bench/peers.py --render                 writes the page of the data on record
     python tools/bench/peers.py --quick --json           one model, programs that need no install
     python tools/bench/peers.py --set SET/build/stschedule   only SET, on its own template
+    python tools/bench/peers.py --set                    the same, with SET's figures on record
 
 Programs that are no part of the project's environment are installed by pip into environments of
 their own below build/peers: by `--update`, by `--install`, and where `--peers` names them.
@@ -44,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _render()
         return 0
     program = asked.set or os.environ.get("MCM_SET")
-    if program:
-        return _set(Path(program))
+    if program or asked.set is not None:
+        return _set(Path(program) if program else None)
     if asked.update:
         from peer_cases.set_template import SKIPPED
 
@@ -53,9 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _run(asked)
 
 
-def _set(program: Path) -> int:
-    from peer_cases.set_template import lines, measured
+def _set(program: Path | None) -> int:
+    from peer_cases.set_template import SKIPPED, lines, measured
 
+    if program is None:
+        print(SKIPPED, file=sys.stderr)
     data = json.loads(DATA.read_text(encoding="utf-8"))
     data["set"] = measured(program)
     DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
@@ -73,7 +76,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--install", action="store_true", help="install programs and end")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="only these models")
     parser.add_argument("--peers", nargs="+", metavar="NAME", help="only these programs")
-    parser.add_argument("--set", type=Path, metavar="PROGRAM", help="SET's stschedule [MCM_SET]")
+    program = "SET's stschedule [MCM_SET]; without, its figures on record"
+    parser.add_argument("--set", nargs="?", const="", metavar="PROGRAM", help=program)
     parser.add_argument("--note", default="", help="a remark for the page")
     return parser
 

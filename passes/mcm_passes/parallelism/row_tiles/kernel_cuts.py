@@ -143,8 +143,8 @@ class KernelCuts:
         """Kernels over whose rows windows slide, for chips with little memory.
 
         Args:
-            rows: of the largest tile; twice as many where that fills the MAC array better, unless
-                some images are small.
+            rows: of the largest tile; twice as many where that fills the MAC array better. Where
+                some images are small, of the lowest ones that are cut; higher ones have fewer.
             most_bytes: weights above which a kernel is cut along its channels instead.
             small: kernels are whole if they read nothing that takes more bytes, nor does any of
                 the images as high as theirs.
@@ -166,12 +166,16 @@ class KernelCuts:
                 if region.rows > most:
                     wanted.append((kernel, seconds, region, most))
                     break
-        found: list[KernelCut] = []
+        tall: list[tuple[tuple[ir.Node, ...], float, RowRegion, int]] = []
         for kernel, seconds, region, most in wanted:
             read = [size(value) for node in kernel for value in node.inputs[:1] if value]
             if max(largest.get(region.rows, 0), *read) > small:
-                found.append(self._within(kernel, region, most, seconds))
-        return found
+                tall.append((kernel, seconds, region, most))
+        lowest = min((region.rows for _, _, region, _ in tall), default=0) if small else 0
+        return [
+            self._within(kernel, region, max(rows * lowest // region.rows, 1) if small else most, s)
+            for kernel, s, region, most in tall
+        ]
 
     def _within(
         self, kernel: Sequence[ir.Node], region: RowRegion, most: int, seconds: float
