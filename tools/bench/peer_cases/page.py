@@ -25,8 +25,9 @@ SET = """SET (Cai et al. 2023) schedules layers on tiled accelerators: it cuts, 
 built-in networks, and reads no ONNX. So it is compared on its own template, 36 cores with 1 MiB and
 1,024 multipliers, for batches of 64. The figure is cycles of an inference over those of multipliers
 that are always busy. SET's is computed by its program, ours is simulated in the steady state:
-each core is a replica, and one read of the shared memory serves all 36. *Chips busy* and *reads*
-are the same figure for the cores and for that memory alone. `tests/data/targets/set36.toml` states
+each core is a replica, and one read of the shared memory serves all 36. *64 alone* counts the two
+rounds of 36 inferences that a single batch takes. *Chips busy* and *reads* are the same figure for
+the cores and for that memory alone. `tests/data/targets/set36.toml` states
 what else differs. SET verifies nothing and has no bound. Command: `python tools/bench/peers.py
 --set`."""
 
