@@ -161,14 +161,14 @@ def _ahead(turns: _Turns, activations: ActivationPlan, most: int) -> list[int]:
         np.add.at(change, begin, size)
         np.add.at(change, end + 1, -size)
     live = np.cumsum(change)
-    for turn in range(2, len(ahead)):
-        size, begin = turns.size[turn], first[turn]
-        for by in range(2, min(MOST_AHEAD, turn) + 1):
-            early = turns.kernels[turn - by] + 1
-            if (live[early:begin] + size > most).any():
-                break
-            live[early:begin] += size
-            ahead[turn], begin = by, early
+    # All begin one turn earlier before any begins two.
+    for by in range(2, MOST_AHEAD + 1):
+        for turn in range(by, len(ahead)):
+            begin, early = turns.kernels[turn - by + 1] + 1, turns.kernels[turn - by] + 1
+            full = (live[early:begin] + turns.size[turn] > most).any()
+            if ahead[turn] == by - 1 and not full:
+                live[early:begin] += turns.size[turn]
+                ahead[turn] = by
     return ahead
 
 

@@ -159,3 +159,12 @@ def test_a_read_is_shared_by_equal_weights_alone(
 
 def test_chips_that_share_one_channel_outside_are_alike(target: Path) -> None:
     assert (4, 1) in equal_shares(4, machine_of(load_target(target)))
+
+
+def test_pieces_have_as_few_columns_as_a_weight_may_take(program: LoweredProgram) -> None:
+    """16 of the product, whose activations are few; low images stay whole."""
+    pieces = [t.size_bytes for t in program.transfers if t.tensor.startswith("fc")]
+    assert pieces == [512 * 16] * 4
+    names = [kernel.name for kernel in program.chips[0].kernels]
+    assert sum("tile" in name for name in names) >= 8
+    assert not any(name.startswith("Conv_4") and "tile" in name for name in names)
