@@ -58,7 +58,7 @@ def with_start_times(
 def buffer_times(program: LoweredProgram, machine: Machine) -> BufferTimes | None:
     """When buffers are taken and free if none is ever short; None where the program deadlocks.
 
-    Starts are as early as data, engines and the order of channels let them be, once a period.
+    Starts are as early as data and engines let them be, once a period; channels have no order.
     """
     arrays, channels = program_arrays(program), channel_arrays(machine)
     graph = event_graph(arrays, channels)
@@ -67,21 +67,23 @@ def buffer_times(program: LoweredProgram, machine: Machine) -> BufferTimes | Non
         return None
     kept = np.flatnonzero(~graph.waits.for_buffer[: graph.wait_ptr[-1]])
     rows = np.repeat(activities, np.diff(graph.wait_ptr))[kept]
-    source, seconds, lag, for_buffer = graph.waits
-    waits = Waits(source[kept], seconds[kept], lag[kept], for_buffer[kept])
+    source, seconds, back, for_buffer = graph.waits
+    waits = Waits(source[kept], seconds[kept], back[kept], for_buffer[kept])
     ptr = np.searchsorted(rows, np.arange(len(activities) + 1))
-    free = graph._replace(waits=waits, wait_ptr=ptr)
+    kernels = int(graph.hop_ptr[0])
+    before = np.where(activities < kernels, graph.before, activities)
+    lag = np.where(activities < kernels, graph.before_lag, 1)
+    free = graph._replace(waits=waits, wait_ptr=ptr, before=before, before_lag=lag)
     period_s = maximum_cycle_ratio(free, busy_per_resource(free))[0] * (1.0 + ROUNDING)
     waiter = np.concatenate([rows, activities])
-    source = np.concatenate([waits.source, graph.before])
-    seconds = np.concatenate([waits.seconds, graph.busy_s[graph.before]])
-    seconds -= np.concatenate([waits.lag, graph.before_lag]) * period_s
+    source = np.concatenate([waits.source, before])
+    seconds = np.concatenate([waits.seconds, graph.busy_s[before]])
+    seconds -= np.concatenate([waits.lag, lag]) * period_s
     start, settled = np.zeros(len(activities)), False
     while not settled:
         later = start.copy()
         np.maximum.at(later, waiter, start[source] + seconds)
         settled, start = bool((later <= start).all()), later
-    kernels = int(graph.hop_ptr[0])
     taken = start[graph.hop_ptr[1:] - 1 if machine.router_buffers else graph.hop_ptr[:-1]]
     first = graph.hop_ptr[:-1]
     sent = np.repeat(np.arange(kernels), np.diff(arrays.write_ptr))
