@@ -201,15 +201,13 @@ class Parallelize(ShardOversized):
             except CompileError:
                 return None
 
-        def promising() -> division_search.Promising:
+        def promising() -> list[tuple[float, replication.Division]]:
             return division_search.promising(
                 original,
-                whole.model,
-                whole.problem,
+                whole,
                 sharding.SHARDING_PLAN.get(whole.model),
                 context.target.cost_model(),
                 self._limits(context.target),
-                whole.numbers,
                 division_search.GRAINS if further else division_search.COARSE_GRAINS,
             )
 

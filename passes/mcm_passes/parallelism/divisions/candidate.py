@@ -126,18 +126,18 @@ class Candidate:
         return found
 
     @property
-    def has_rounds(self) -> bool:
-        """True if the level may let a pipeline compute several inferences together."""
+    def rounds(self) -> int:
+        """Most inferences that the level may let a pipeline compute together."""
         options = self.context.options
-        if options.round is not None or load_level(options.level).rounds < 2 or not free(options):
-            return False
-        return not unrolling.round_obstacle(self.model, options)
+        most = load_level(options.level).rounds
+        if options.round is not None or most < 2 or not free(options):
+            return 1
+        return 1 if unrolling.round_obstacle(self.model, options) else most
 
     @cached_property
     def _found(self) -> round_search.Round | None:
-        if not self.has_rounds:
+        if (most := self.rounds) < 2:
             return None
-        most = load_level(self.context.options.level).rounds
         below_s = self.below_s if self.below_s < inf else periods_of(self.compared).seconds
         below_s *= 1.0 - chosen_round.LEAST_GAIN
         return round_search.fastest_round(self.problem, self.numbers, range(2, most + 1), below_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -13,7 +13,6 @@ from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.bounds.bounds import total_work
 from mcm_passes.parallelism.copies import round_search
 from mcm_passes.parallelism.divisions.candidate import Candidate, Periods, periods_of, soonest
-from mcm_passes.parallelism.divisions.division_search import Promising
 from mcm_passes.parallelism.replicas import replicas
 
 NEAR_WORK = 1.01
@@ -53,7 +52,7 @@ Build = Callable[[Division], Candidate | None]
 def faster(
     whole: Candidate,
     build: Build,
-    promising: Callable[[], Promising],
+    promising: Callable[[], Sequence[tuple[float, Division]]],
     searched_s: Callable[[], float],
     most: int,
 ) -> Candidate | None:
@@ -66,7 +65,7 @@ def faster(
     Args:
         whole: the model as it is compiled without a search.
         build: builds a candidate.
-        promising: divisions that may be better.
+        promising: divisions that may be better, the best first, with estimates of their seconds.
         searched_s: seconds per inference of the whole once the level has searched its partitions.
         most: how many may be built.
     """
@@ -79,18 +78,13 @@ def faster(
     near = NEAR_WORK if level.further else NEAR_ENOUGH
     if periods.analytic_s <= near * least_s:
         return None
-    found = promising()
-    divisions = [*found.ranked[:most]]
-    if whole.has_rounds and found.for_rounds is not None:
-        divisions.insert(0, (0.0, found.for_rounds))
+    divisions = [*promising()[:most]]
     if periods.seconds == inf and most > 1:
         divisions.insert(0, (0.0, FOR_MEMORY))
     best, below_s = None, gained_s(periods, searches=level.further > 0)
-    rounds = whole.fastest is not None
-    for estimate_s, division in divisions[: most - rounds * most // 3]:
-        # Estimates leave transfers out: without rounds, hardly any division is faster.
-        most_s = periods.seconds if rounds else below_s
-        if estimate_s >= most_s or (built := build(division)) is None:
+    for estimate_s, division in divisions[:most]:
+        # Transfers are left out of estimates: what is slower by one is slower.
+        if estimate_s >= below_s or (built := build(division)) is None:
             continue
         built.below_s = below_s
         found_s = built.periods.seconds

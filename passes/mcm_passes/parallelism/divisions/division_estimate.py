@@ -1,8 +1,9 @@
 """Estimates of the period that a division can reach, without rewriting the graph.
 
 A division turns units into pieces. A pipeline is estimated as a packing of the pieces, in their
-order, on consecutive chips with a limit of seconds and of bytes. Transfers count as nothing, so
-that estimates rank divisions and stand for no period.
+order, on consecutive chips with a limit of seconds and of bytes; where rounds may be, chips take
+turns with what they hold. Transfers count as nothing, so that estimates rank divisions and stand
+for no period.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class PeriodEstimate:
         launch_s: seconds of a kernel that does nothing, which each piece takes once more.
         numbers: of replicas that count, with the chips of each.
         parts: of ops that are in pieces already, each unit by unit.
+        rounds: most inferences that a pipeline may compute together.
     """
 
     def __init__(
@@ -58,8 +60,10 @@ class PeriodEstimate:
         launch_s: float,
         numbers: Sequence[tuple[int, int]],
         parts: Iterable[Sequence[int]],
+        rounds: int,
     ) -> None:
         self._problem, self._launch_s, self._numbers = problem, launch_s, numbers
+        self._copies = [count for count in range(1, rounds + 1) if rounds % count == 0]
         self._speed = float(problem.chip_speed.mean())
         self._least_s = float(problem.compute_s.sum()) / float(problem.chip_speed.sum())
         weights, joins, sent = (np.zeros(problem.num_units) for _ in range(3))
@@ -122,7 +126,7 @@ class PeriodEstimate:
 
         def fits(period_s: float) -> bool:
             return any(
-                _packs(alone[count], held, period_s * count * self._speed, room, each)
+                _packs(alone[count], held, period_s * count * self._speed, room, each, self._copies)
                 for count, each in self._numbers
             )
 
@@ -163,13 +167,25 @@ class PeriodEstimate:
 
 
 def _packs(
-    seconds: Sequence[float], held: Sequence[float], period_s: float, room: float, chips: int
+    seconds: Sequence[float],
+    held: Sequence[float],
+    period_s: float,
+    room: float,
+    chips: int,
+    copies: Sequence[int],
 ) -> bool:
-    """Return whether chips have memory and time for all pieces, each for the next in order."""
-    at, last = 0, len(seconds) - 1
-    for _ in range(chips):
-        by_time = bisect_right(seconds, seconds[at] + period_s * (1 + 1e-9)) - 1
-        by_room = bisect_right(held, held[at] + room) - 1
-        if (at := max(at, min(by_time, by_room))) == last:
+    """Return whether chips have memory and time for all pieces, each for the next in order.
+
+    Several chips may hold the same pieces and take turns, as many as one of `copies`.
+    """
+    reached, last = [0], len(seconds) - 1
+    for used in range(1, chips + 1):
+        furthest = reached[-1]
+        for count in copies[: bisect_right(copies, used)]:
+            at = reached[used - count]
+            by_time = bisect_right(seconds, seconds[at] + period_s * count * (1 + 1e-9)) - 1
+            furthest = max(furthest, min(by_time, bisect_right(held, held[at] + room) - 1))
+        if furthest == last:
             return True
+        reached.append(furthest)
     return False

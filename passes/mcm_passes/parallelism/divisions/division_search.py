@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import inf, log
-from typing import NamedTuple
 
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionPlan
-from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.replication import Division
 from mcm_compiler.contracts.sharding.sharding import ShardingPlan
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.graph.constants import constant_values
+from mcm_passes.parallelism.divisions.candidate import Candidate
 from mcm_passes.parallelism.divisions.division_estimate import PeriodEstimate, Pieces
 from mcm_passes.parallelism.oversized import output_pieces
 from mcm_passes.parallelism.oversized.graph_edits import fixed_shape
@@ -25,12 +24,6 @@ from mcm_passes.parallelism.row_tiles.kernel_cuts import KernelCuts
 
 LEAST_GAIN = 0.01
 """Share by which a division has to shorten the period, as estimated."""
-
-FOR_ROUNDS = 5
-"""Fractions that may be for rounds, the largest: pieces of smaller slices are relayed too often."""
-
-LEAST_WORK = 0.003
-"""Share by which slices may add to the work of a model and count as none."""
 
 ALIKE = 0.01
 """Share by which estimates may differ and count as equal."""
@@ -42,49 +35,33 @@ COARSE_GRAINS = GRAINS[:4]
 """Those of a level that searches no partitions, whose passes take time for each piece."""
 
 
-class Promising(NamedTuple):
-    """Divisions that are worth a look.
-
-    Attributes:
-        ranked: those that may shorten the period by `LEAST_GAIN`, the best first, each with the
-            estimate of its period in seconds.
-        for_rounds: the smallest slices that add hardly any work, which leave copies of stages
-            memory for others; None if these are what the model has.
-    """
-
-    ranked: tuple[tuple[float, Division], ...]
-    for_rounds: Division | None
-
-
 def promising(
     model: ir.Model,
-    whole: ir.Model,
-    problem: PartitionProblem,
+    whole: Candidate,
     done: ShardingPlan,
     cost_model: CostModel,
     limits: PackageLimits,
-    numbers: Sequence[tuple[int, int]],
     grains: Sequence[float],
-) -> Promising:
-    """Divisions that may shorten the period, by estimates.
+) -> list[tuple[float, Division]]:
+    """Divisions that may shorten the period by `LEAST_GAIN`, with estimates of it in seconds.
+
+    The best are first.
 
     Args:
         model: undivided; it is left as it is.
         whole: the model as it is compiled without a search; it is left as it is, too.
-        problem: of that.
         done: what was divided for that.
         cost_model: of the target.
         limits: of the chips that ops are divided for.
-        numbers: of replicas, with the chips of each.
         grains: that may be.
     """
     launch_s = float(cost_model.node_cost(_nothing()).seconds)
-    unit_of = {name: unit for unit, names in enumerate(problem.members) for name in names}
+    unit_of = {name: unit for unit, names in enumerate(whole.problem.members) for name in names}
     parts = {
         record.node: [unit_of[name] for name in record.pieces if name in unit_of]
         for record in done.operators
     }
-    estimate = PeriodEstimate(problem, launch_s, numbers, parts.values())
+    estimate = PeriodEstimate(whole.problem, launch_s, whole.numbers, parts.values(), whole.rounds)
     constants = constant_values(model.graph)
     group_of = (FUSION_PLAN.find(model) or FusionPlan(())).group_of
     ops = {node.name or "": node for node in model.graph}
@@ -115,9 +92,10 @@ def promising(
         return pieces
 
     slices = {fraction: sliced(fraction) for fraction in FRACTIONS}
-    kernels = KernelCuts(whole, cost_model, FUSION_PLAN.find(whole) or FusionPlan(()))
+    fusion = FUSION_PLAN.find(whole.model) or FusionPlan(())
+    kernels = KernelCuts(whole.model, cost_model, fusion)
     share_s = kernels.work_s / limits.num_chips
-    stored = constant_values(whole.graph)
+    stored = constant_values(whole.model.graph)
 
     def cut(grain: float) -> dict[int, Pieces]:
         pieces: dict[int, Pieces] = {}
@@ -146,10 +124,7 @@ def promising(
             alike = round(log(period_s) / ALIKE)
             one = sum(cut.count for cut in pieces.values()), period_s, Division(fraction, 0, grain)
             found[alike] = min(found.get(alike, one), one)
-    ranked = tuple((seconds, one) for _, (_, seconds, one) in sorted(found.items()))
-    works = {fraction: estimate.work_s(slices[fraction]) for fraction in FRACTIONS[:FOR_ROUNDS]}
-    small = min(f for f, s in works.items() if s <= min(works.values()) * (1.0 + LEAST_WORK))
-    return Promising(ranked, Division(small) if slices[small] else None)
+    return [(seconds, one) for _, (_, seconds, one) in sorted(found.items())]
 
 
 def _joining_s(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +26,6 @@ from mcm_compiler.pipeline.passes import parse_pipeline
 from mcm_passes.parallelism.divisions import comparison
 from mcm_passes.parallelism.divisions.candidate import Periods
 from mcm_passes.parallelism.divisions.comparison import FOR_MEMORY, gains
-from mcm_passes.parallelism.divisions.division_search import Promising
 from mcm_passes.pipeline.parallelize import Parallelize
 
 MODEL = "zoo:plain-cnn{image_size=32,stages=2,blocks=2,width=32}"
@@ -141,7 +139,7 @@ class _Fake(SimpleNamespace):
             compared=Replication(1, 4, (PipelineCount(1, 4, bound=LowerBound(least_s, "")),)),
             problem=SimpleNamespace(num_units=1),
             context=SimpleNamespace(options=CompileOptions(level=2)),
-            **{"fastest": None, "has_rounds": False, "notes": [], "step": "parallelize{grain=0.5}"},
+            **{"fastest": None, "notes": [], "step": "parallelize{grain=0.5}"},
         )
 
 
@@ -166,26 +164,12 @@ def test_a_division_is_faster_than_the_whole_once_searched(
     best = comparison.faster(
         whole,
         {Division(grain=0.5): divided}.get,
-        lambda: Promising(((80.0, Division(grain=0.5)),), None),
+        lambda: [(80.0, Division(grain=0.5))],
         lambda: searches.append(searched_s) or searched_s,
         most=1,
     )
     assert len(searches) == asked
     assert (best is divided) is wins
-
-
-def test_small_slices_are_for_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[Promising] = []
-
-    def faster(_: Any, __: Any, promising: Callable[[], Promising], *___: Any) -> None:
-        found.append(promising())
-
-    monkeypatch.setattr(comparison, "faster", faster)
-    passes = "simplify,fuse,annotate_cost,parallelize"
-    options = CompileOptions(level=2, passes=passes)
-    run_passes("zoo:gpt2{layers=1,shape_only=true}", "mcm16", options)
-    assert found[0].for_rounds == Division(fraction=0.3)
-    assert len(found[0].ranked) > 1
 
 
 @pytest.mark.parametrize("level", [1, 2])
