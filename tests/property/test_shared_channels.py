@@ -113,13 +113,13 @@ def test_a_part_of_the_channel_says_what_all_pipelines_take_together(
     assert part.period_s / pipelines == pytest.approx(package_s, rel=1e-12)
 
 
-def test_each_of_several_pipelines_has_its_part_of_a_shared_channel():
+def test_pipelines_part_the_channel_to_the_host_and_share_what_they_stream():
     limits = PackageLimits(
         8, (1,) * 8, 1e9, 1e-6, "any", 1e9,
         host_total_bytes_per_s=6e9, stream_total_bytes_per_s=3e9,
     )  # fmt: skip
     share = limits.first(2, 3)
-    assert (share.host_root_bytes_per_s, share.stream_root_bytes_per_s) == (2e9, 1e9)
+    assert (share.host_root_bytes_per_s, share.stream_root_bytes_per_s) == (2e9, 3e9)
     assert share.host_bytes_per_s == limits.host_bytes_per_s
     assert limits.first(8) == limits
 
