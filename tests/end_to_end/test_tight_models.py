@@ -18,6 +18,7 @@ from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, Outco
 from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.contracts.replication import REPLICATION
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.options import DEFAULT_PIPELINE
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.machine.evaluation import evaluate
@@ -33,7 +34,8 @@ from tests.generators.tight_models import (
 )
 
 MIB = 1 << 20
-PASSES = "{fuse},annotate_cost,parallelize,partition,legalize,split,lower"
+PASSES = "{fuse},annotate_cost,parallelize{{search=false}},partition,legalize,split,lower"
+"""Of ops as they are: divisions that are faster are of other tests."""
 
 
 def planned(model, target, *, fuse="fuse", **options):
@@ -83,7 +85,8 @@ def test_a_peak_without_gaps_is_taken_at_its_word():
 
 @pytest.mark.parametrize("replicas", [None, 1])
 def test_a_folder_whose_placement_no_estimate_fits_holds(tmp_path, replicas):
-    options = CompileOptions(replicas=replicas)
+    passes = DEFAULT_PIPELINE.replace("parallelize", "parallelize{search=false}")
+    options = CompileOptions(passes=passes, replicas=replicas)
     result = compile_model(gated_convolutions(view=False), "mcm4", options, output=tmp_path / "out")
     assert result.problem is not None
     assert result.partition is not None
@@ -142,7 +145,8 @@ def test_every_constant_of_the_hardware_comes_with_the_target():
 def test_the_problem_that_is_kept_is_the_one_that_was_estimated():
     """Others read it from the model; only proofs look at the need."""
     target = load_target("mcm4")
-    options = CompileOptions(passes="fuse,annotate_cost,parallelize,partition", replicas=1)
+    passes = PASSES.format(fuse="fuse").removesuffix(",legalize,split,lower")
+    options = CompileOptions(passes=passes, replicas=1)
     model, _, _ = run_passes(gated_convolutions(view=False), target, options)
     assert PARTITION_PROBLEM.get(model).memory == "estimate"
 
