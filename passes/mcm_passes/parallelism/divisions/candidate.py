@@ -138,8 +138,9 @@ class Candidate:
     def _found(self) -> round_search.Round | None:
         if (most := self.rounds) < 2:
             return None
-        below_s = self.below_s if self.below_s < inf else periods_of(self.compared).seconds
-        below_s *= 1.0 - chosen_round.LEAST_GAIN
+        below_s = self.below_s
+        if below_s == inf:
+            below_s = periods_of(self.compared).seconds * (1.0 - chosen_round.LEAST_GAIN)
         return round_search.fastest_round(self.problem, self.numbers, range(2, most + 1), below_s)
 
     @cached_property

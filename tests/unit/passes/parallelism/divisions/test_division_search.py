@@ -23,6 +23,7 @@ from mcm_compiler.contracts.replication import (
 )
 from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.pipeline.passes import parse_pipeline
+from mcm_passes.parallelism.copies import round_search
 from mcm_passes.parallelism.divisions import comparison
 from mcm_passes.parallelism.divisions.candidate import Periods
 from mcm_passes.parallelism.divisions.comparison import FOR_MEMORY, gains
@@ -170,6 +171,26 @@ def test_a_division_is_faster_than_the_whole_once_searched(
     )
     assert len(searches) == asked
     assert (best is divided) is wins
+
+
+def test_a_round_has_to_undercut_other_divisions_by_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits: list[float] = []
+
+    def fastest_round(*given: Any) -> None:
+        limits.append(given[-1])
+
+    def faster(whole: Any, *_: Any) -> None:
+        limits.clear()
+        divided = replace(whole, below_s=1.0)
+        assert divided.fastest is None
+
+    monkeypatch.setattr(round_search, "fastest_round", fastest_round)
+    monkeypatch.setattr(comparison, "faster", faster)
+    options = CompileOptions(level=2, passes="simplify,fuse,annotate_cost,parallelize")
+    run_passes("zoo:gpt2{layers=1,shape_only=true}", "mcm16", options)
+    assert limits[0] == 1.0
 
 
 @pytest.mark.parametrize("level", [1, 2])
