@@ -234,7 +234,7 @@ def click_option(option: Option) -> click.Option:
         facts["type"] = click.IntRange(option.low, option.high)
     if option.form in _REPEATED:
         facts |= {"multiple": True, "type": _REPEATED[option.form]}
-    elif option.form != "flag":
+    elif option.form != "flag" and not option.required:
         facts["default"] = None
     if option.metavar is not None:
         facts["metavar"] = option.metavar
