@@ -126,11 +126,11 @@ class Parallelize(ShardOversized):
         """How many divisions may be built and compared.
 
         None where names of ops or times of them are given, a plan or a round says what is divided,
-        or neither the plain period nor the latency of a ring is all that counts.
+        or neither the plain period nor the latency of a ring counts.
         """
         options = context.options
         named = bool(options.pins) or options.assignment is not None
-        soon = options.goal.aim == "latency" and not options.replicas
+        soon = options.goal.aim in ("latency", "max-latency") and not options.replicas
         soon &= options.partitioner == AUTO
         named |= not options.goal.plain and not soon
         applied = sharding.APPLIED_PLAN.present(model) or replication.DIVISION.present(model)
@@ -221,7 +221,7 @@ class Parallelize(ShardOversized):
             return PARTITION.get(copied).period_s / replication.REPLICATION.get(copied).at_once
 
         if not context.options.goal.plain:
-            return comparison.sooner(whole, build, most)
+            return comparison.sooner(whole, build, searched_s, most)
         return comparison.faster(whole, build, promising, searched_s, most)
 
 

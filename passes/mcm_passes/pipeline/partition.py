@@ -129,7 +129,7 @@ class PartitionPass(Pass):
         known = _walked(model, options)
         division = replication.DIVISION.find(model)
         tiled = division is not None and (division.grain > 0 or division.tile_rows > 0)
-        walked = options.goal.aim == "latency" and tiled
+        walked = options.goal.aim in ("latency", "max-latency") and tiled
         strategy, text = self._strategy(context, level, walked=walked)
         plan = FUSION_PLAN.get(model)
         if (measured := measured_note(model, plan, context.target)) is not None:

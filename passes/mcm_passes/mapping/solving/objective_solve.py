@@ -102,10 +102,10 @@ def solve_for(
     values = mapping.objective_values(problem, objective)
     budget = dataclasses.replace(budget, enough_s=max(budget.enough_s, bound.seconds))
     outcome = answer_of(strategy_text, strategy, problem, values, rng, budget)
+    if outcome.chip_of is None and objective.max_latency_s is not None:
+        by = (strategy_text, strategy)
+        outcome = _without_limit(problem, mapping, by, rng, budget, outcome)
     if outcome.chip_of is None:
-        if objective.max_latency_s is not None:
-            by = (strategy_text, strategy)
-            outcome = _without_limit(problem, mapping, by, rng, budget, outcome)
         raise CompileError(not_found(problem, strategy_text, outcome))
     return _answer(problem, objective, outcome, bound, strategy_text, cost_model)
 
@@ -205,10 +205,10 @@ def _without_limit(
     budget: Budget,
     outcome: Outcome,
 ) -> Outcome:
-    """What is found at any latency, where nothing is within a limit: it is without a partition.
+    """What a search for the least latency finds, where none for a period found anything in time.
 
     Raises:
-        CompileError: MCM-P062 where there is one, with the least latency.
+        CompileError: MCM-P062 where that is too late, with the least latency.
     """
     limit_s = budget.objective.max_latency_s
     assert limit_s is not None
@@ -216,14 +216,17 @@ def _without_limit(
     bound = mapping.objective_bound(problem, least)
     able = meets(by[1], least)
     if able:
-        relaxed = dataclasses.replace(budget, objective=least, enough_s=bound.seconds)
+        enough_s = max(bound.seconds, limit_s)
+        relaxed = dataclasses.replace(budget, objective=least, enough_s=enough_s)
         values = mapping.objective_values(problem, least)
         found = answer_of(*by, problem, values, rng, relaxed)
         if found.chip_of is None:
             return found
+        if (found_s := float(values(found.chip_of))) <= limit_s:
+            return dataclasses.replace(outcome, chip_of=found.chip_of)
         if found.bound is not None and found.bound.seconds > bound.seconds:
             bound = found.bound
-        known = f"the least that is known is {seconds_text(float(values(found.chip_of)))}"
+        known = f"the least that is known is {seconds_text(found_s)}"
     else:
         known = "what the least is was not sought"
     proven = outcome.infeasible or bound.seconds > limit_s

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts import replication
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Budget, Ints, PartitionProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.machines.machine_builder import equal_shares
@@ -180,10 +181,14 @@ class Candidate:
 
 
 def soonest(built: Candidate) -> tuple[Periods, Ints | None]:
-    """When one inference is answered, and where units are then; infinite if nothing is found."""
+    """When one inference is answered, and where units are then; infinite if nothing is found.
+
+    A limit on the latency is soon enough.
+    """
     strategy, text = runnable(LATENCY_STRATEGY)
     rng, name = built.context.rng("partition"), built.context.target.cost_model().name
-    budget = Budget(objective=built.context.options.goal)
+    limit_s = built.context.options.goal.max_latency_s
+    budget = Budget(objective=Objective("latency"), enough_s=limit_s or 0.0)
     texts = {"strategy_text": text, "cost_model": name}
     try:
         found = solve_for(built.problem, strategy, rng, budget, **texts)

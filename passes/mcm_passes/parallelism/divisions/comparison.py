@@ -102,20 +102,34 @@ def faster(
     return best
 
 
-def sooner(whole: Candidate, build: Build, most: int) -> Candidate | None:
-    """The best of the divisions that shorten the latency of a ring; None where none does."""
+def sooner(
+    whole: Candidate, build: Build, searched_s: Callable[[], float], most: int
+) -> Candidate | None:
+    """The best of the divisions that shorten the latency of a ring; None where none does.
+
+    Under a limit it is the first that keeps it, if the level's search of the whole does not.
+    Arguments are those of `faster`.
+    """
     if whole.problem.num_units > replicas.MAX_BOUND_UNITS:
         return None
     if not whole.problem.on_ring or whole.problem.routing == "strict":
         return None
-    before = soonest(whole)[0]
+    before, limit_s = soonest(whole)[0], whole.context.options.goal.max_latency_s
+    if limit_s is not None and (
+        before.seconds <= limit_s or (before.least_s <= limit_s and searched_s() < inf)
+    ):
+        return None
     best, least = None, before
     images = any("Conv" in node.op_type for node in whole.model.graph)
     for division in (FOR_IMAGES if images else FOR_SEQUENCES)[:most]:
         if (built := build(division)) is None:
             continue
         found, placed = soonest(built)
-        if gains(found, before, searches=True) and found < least:
+        if limit_s is not None:
+            if found.seconds <= limit_s:
+                best, least = built, found
+                break
+        elif gains(found, before, searches=True) and found < least:
             best, least = replace(built, placed=placed), found
     if best is not None:
         best.notes.append(_gain_note(best.step, least.seconds, before.seconds, "a latency"))

@@ -100,6 +100,8 @@ class Frontier(SearchStrategy):
         reason = offer_first_cuts(search, rng)
         if search.must_stop() or search.closed(SLACK):
             return reason
+        if self.walked and not walked and search.best is None:
+            return reason  # The caller then asks for the least latency.
         if walked:
             walk_from_best(search, rng)
             return reason
@@ -112,8 +114,8 @@ class Frontier(SearchStrategy):
         """Improves what is known by chains of ideals; why there is no partition, or empty."""
         problem = known.problem
         energy, strict = objective.aim == "energy", problem.routing == "strict"
-        best = partial(self._best, known, aim=objective)
         lattice = LabelLattice.of(problem.at_need(), self.ideals)
+        best = partial(self._best, known, aim=objective, proves=lattice is not None)
         if lattice is None:
             if objective.aim != "latency":
                 self._along_orders(known, best)
@@ -177,7 +179,13 @@ class Frontier(SearchStrategy):
                 known.best, known.best_period_s = faster.chip_of, value
 
     def _best(
-        self, known: Search, lattice: LabelLattice, reading: TriangleReading, aim: Objective
+        self,
+        known: Search,
+        lattice: LabelLattice,
+        reading: TriangleReading,
+        aim: Objective,
+        *,
+        proves: bool,
     ) -> ChainOptimum:
         """The best chain by a reading of the rules; where not all labels fit, that of a beam."""
         if aim.aim == "energy":
@@ -203,7 +211,7 @@ class Frontier(SearchStrategy):
             windows, labels = windows - found.windows, labels - found.labels
             if found.chip_of is not None or not found.complete or known.must_stop():
                 break
-            if reading == "none" and goal.period_s < known.best_period_s:
+            if proves and reading == "none" and goal.period_s < known.best_period_s:
                 known.prove(LowerBound(goal.period_s, slower, _proof_of(aim)))
         assert found is not None, "there is always a goal"
         if found.complete:

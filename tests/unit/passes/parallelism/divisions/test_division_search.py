@@ -96,6 +96,25 @@ def test_the_least_latency_is_sought_over_divisions() -> None:
     assert PARTITION.get(again).figures == after
 
 
+def test_a_limit_that_the_whole_misses_is_kept_by_a_division() -> None:
+    passes = "simplify,fuse,annotate_cost,{},partition"
+    options = CompileOptions(level=2, max_latency_s=0.0075, passes=passes.format("parallelize"))
+    network = "zoo:vgg19{shape_only=true}"
+    model, notes, _ = run_passes(network, "mcm16", options)
+    (note,) = [note for note in notes if note.code == "MCM-P071"]
+    found = PARTITION.get(model).figures
+    assert found is not None
+    assert found.latency_s is not None
+    assert found.latency_s <= 0.0075
+    assert found.bound <= found.value
+    again, _, _ = run_passes(
+        network, "mcm16", replace(options, passes=passes.format(note.message.split("`")[1]))
+    )
+    assert PARTITION.get(again).figures == found
+    loose = replace(options, max_latency_s=0.015)
+    assert DIVISION.get(run_passes(network, "mcm16", loose)[0]) == Division()
+
+
 def test_replicas_near_the_work_of_each_chip_are_not_divided() -> None:
     model, notes, _ = compiled(replace(OPTIONS, replicas=None))
     assert not notes

@@ -92,6 +92,15 @@ def test_beginnings_of_orders_answer_where_there_are_too_many_ideals():
     assert values(found.chip_of) < 0.75 * float(problem.compute_s.sum())
 
 
+def test_beginnings_of_orders_prove_no_period_within_a_limit():
+    problem = branching_problem(chains=3, length=3, chips=4)
+    least, latency = solved(problem, Objective("latency"))
+    limited = Objective(max_latency_s=1.01 * latency(least.chip_of))
+    exact, values = solved(problem, limited)
+    few, _ = solved(problem, limited, Frontier(ideals=problem.num_units + 1))
+    assert few.bound.seconds <= values(exact.chip_of) * (1.0 + 1e-9)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_walks_are_never_below_all_chains(seed, monkeypatch):
     monkeypatch.setattr(latency_walk, "PLAYED", 200_000)
