@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from mcm_compiler.equivalence.parts.part_laws import Law, WholeOp, law_of
 from mcm_compiler.equivalence.parts.value_views import Cuts, Intervals, length, scaled
@@ -151,16 +152,21 @@ def cut_of(
 def reorders(facts: WholeOp, cut: CutOp) -> bool:
     """True if onnxruntime may add a part's products in another order than those of the whole.
 
-    It chooses the blocks of a product by the sizes of the result. A part with many rows and columns
-    has the blocks of the whole. Of a convolution, pixels are columns: channels may be few, pixels
-    have no limit that is known.
+    It chooses the blocks of a product by the sizes of the result, and divides the longer side of
+    the result between threads. A part with many rows and columns has the blocks of the whole. Of a
+    convolution, pixels are columns: channels may be few, pixels have no limit that is known.
     """
     if cut.summed is not None:
         return facts.key.op_type not in _EXACT
     (cuts, *_), (shape, *_) = cut.outputs, facts.results
     if facts.key.op_type in ("Conv", "ConvTranspose"):
         return bool(cuts.keys() - {1})
-    if facts.key.op_type not in ("Gemm", "MatMul") or shape is None:
+    if facts.key.op_type not in ("Gemm", "MatMul") or shape is None or len(shape) < 2:
         return False
-    few = {len(shape) - 2: FEW_ROWS, len(shape) - 1: FEW_COLUMNS}
-    return any(length(cuts[axis]) < few[axis] for axis in cuts.keys() & few.keys())
+    own = [length(cuts[axis]) if axis in cuts else extent for axis, extent in enumerate(shape)]
+    # Every axis before the columns counts as rows where the right operand is one matrix.
+    first = 0 if len(facts.shapes[1] or ()) == 2 else len(shape) - 2
+    rows, columns = prod(own[first:-1]), own[-1]
+    if rows < prod(shape[first:-1]) and (rows < FEW_ROWS or rows < columns < FEW_COLUMNS):
+        return True
+    return columns < min(shape[-1], FEW_COLUMNS)
