@@ -21,7 +21,8 @@ from mcm_compiler.equivalence.parts.window_laws import (
 from mcm_compiler.equivalence.values.value_numbers import OpKey
 
 FEW_ROWS, FEW_COLUMNS = 64, 192
-"""Up to here onnxruntime divides a product otherwise; see `reorders`."""
+"""Up to here onnxruntime divides a product otherwise, with the two threads that models run on to be
+compared; see `reorders`."""
 
 _EXACT = frozenset({"ConvInteger", "MatMulInteger", "ReduceMax", "ReduceMin"})
 
