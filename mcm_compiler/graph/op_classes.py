@@ -30,8 +30,9 @@ VIEW_OPS = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 
 SHAPED_BY_VALUES = {
     "AffineGrid": (1,), "BlackmanWindow": (0,), "CenterCropPad": (1,), "Col2Im": (1, 2),
-    "ConstantOfShape": (0,), "DFT": (1, 2), "Expand": (1,), "HammingWindow": (0,),
-    "HannWindow": (0,), "MaxUnpool": (2,), "MelWeightMatrix": (0, 1), "OneHot": (1,),
+    "ConstantOfShape": (0,), "DFT": (1, 2), "Expand": (1,),
+    "GroupQueryAttention": (6,), "HammingWindow": (0,), "HannWindow": (0,), "MaxUnpool": (2,),
+    "MelWeightMatrix": (0, 1), "OneHot": (1,),
     "Pad": (1, 3), "Range": (0, 1, 2), "ReduceL1": (1,), "ReduceL2": (1,), "ReduceLogSum": (1,),
     "ReduceLogSumExp": (1,), "ReduceMax": (1,), "ReduceMean": (1,), "ReduceMin": (1,),
     "ReduceProd": (1,), "ReduceSum": (1,), "ReduceSumSquare": (1,), "Reshape": (1,),

@@ -7,6 +7,7 @@ import onnx_ir as ir
 from mcm_compiler.graph.constants import consumed_values, is_deterministic, subgraphs
 from mcm_compiler.graph.op_classes import SHAPED_BY_VALUES
 from mcm_compiler.graph.static_shapes import static_dims
+from mcm_compiler.ir.shapes.decoder_rules import covers
 from mcm_compiler.ir.shapes.misestimated_ops import may_be_misestimated
 
 _RANKED_BY_LENGTH = {
@@ -34,7 +35,7 @@ def fixed_shapes(model: ir.Model) -> set[ir.Value]:
     What shape inference made static is fixed. Beyond it, a shape is fixed where all inputs of the
     op have fixed shapes and those that decide about the shape have fixed values, which come from
     constants and from `Shape` of fixed shapes. Control flow, sequences and ops of other domains
-    are taken for data-dependent.
+    than ONNX's are taken for data-dependent, but for those of decoders.
     """
     return _fixed(model)[0]
 
@@ -138,7 +139,9 @@ def _shaping_inputs(node: ir.Node) -> list[ir.Value]:
 
 
 def _regular(node: ir.Node) -> bool:
-    if node.domain not in _DOMAINS or node.op_type in _SHAPED_BY_DATA:
+    if node.domain not in _DOMAINS:
+        return covers(node)
+    if node.op_type in _SHAPED_BY_DATA:
         return False
     if subgraphs(node):
         return False

@@ -19,6 +19,8 @@ from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
 
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.graph.map_types import type_to_proto
+from mcm_compiler.graph.op_classes import SHAPED_BY_VALUES
+from mcm_compiler.ir.shapes.decoder_rules import OpSizes, covers, decoder_sizes, element_type
 
 INT_MAX = 2**31 - 1
 MAX_VALUE_BYTES = 1024
@@ -29,17 +31,17 @@ _RUNTIME = "com.microsoft"
 
 _STANDARD_RULES = frozenset(
     {"Add", "Cast", "Concat", "Div", "Equal", "Expand", "Gather", "Max", "Min", "Mul", "Neg",
-     "Range", "ReduceProd", "Reshape", "Shape", "SimplifiedLayerNormalization", "Size", "Slice",
-     "Squeeze", "Sub", "Tile", "Unsqueeze", "Where"}
+     "Range", "ReduceProd", "Reshape", "Shape", "Size", "Slice", "Squeeze", "Sub", "Tile",
+     "Unsqueeze", "Where"}
 )  # fmt: skip
-"""Ops of ONNX that compute with symbolic sizes, and one that onnxruntime adds to them."""
+"""Ops of ONNX that compute with symbolic sizes."""
 
 _RUNTIME_RULES = frozenset(
     {"Attention", "BiasGelu", "DequantizeLinear", "EmbedLayerNormalization", "FastGelu", "Gelu",
-     "MultiHeadAttention", "QLinearAdd", "QLinearMul", "QuantizeLinear", "QuickGelu",
-     "RotaryEmbedding", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}
+     "QLinearAdd", "QLinearMul", "QuantizeLinear", "QuickGelu"}
 )  # fmt: skip
-"""Ops of onnxruntime that it runs on a CPU, and whose rules agree with what it infers itself."""
+"""Ops of onnxruntime that it runs on a CPU, and whose rules agree with what it infers itself;
+those of decoders have rules of our own (`decoder_rules`)."""
 
 _RANGES: dict[int, tuple[int, int]] = {
     onnx.TensorProto.INT64: (-(2**63), 2**63 - 1),
@@ -103,6 +105,8 @@ class _Rules(SymbolicShapeInference):
             return
         if node.domain in (*_STANDARD, "ai.onnx.ml"):
             self._ask_onnx(proto, reads)
+        if covers(node):
+            self._apply_decoder_rule(node)
         rule = self._rule_of(node)
         if rule is not None and self._is_certain(proto):
             self._apply_rule(rule, proto)
@@ -113,6 +117,19 @@ class _Rules(SymbolicShapeInference):
             return self.known_vi_[name]
         kind = self._element_types.get(name)
         return helper.make_tensor_value_info(name, kind, None) if kind else None
+
+    def _apply_decoder_rule(self, node: ir.Node) -> None:
+        """Learns the shapes that a rule of our own finds."""
+        names = [value.name or "" if value is not None else "" for value in node.inputs]
+        absent = TypeProto.Tensor()
+        types = [self.known_vi_[name].type.tensor_type if name else absent for name in names]
+        deciding = [names[i] for i in SHAPED_BY_VALUES.get(node.op_type, ()) if i < len(names)]
+        total = [entry for name in deciding for entry in self._entries(name) if _is_number(entry)]
+        op = OpSizes(node, tuple(map(_sizes_of, types)), int(total[0]) if total else None)
+        for value, made in zip(node.outputs, decoder_sizes(op), strict=False):
+            if value.name and made is not None:
+                kind = element_type(made, [each.elem_type for each in types])
+                self._accept(helper.make_tensor_value_info(value.name, kind, made[1]), set())
 
     def _rule_of(self, node: ir.Node) -> Callable[[onnx.NodeProto], None] | None:
         trusted = _STANDARD_RULES if node.domain in _STANDARD else frozenset[str]()
@@ -286,6 +303,14 @@ class _Rules(SymbolicShapeInference):
         if any(_is_number(entry) and not low <= entry <= high for entry in each):
             return
         self.sympy_data_[name] = each if len(dims) == 1 else each[0]
+
+
+def _sizes_of(tensor: TypeProto.Tensor) -> tuple[int | None, ...] | None:
+    """The sizes of a tensor, None for each that is open; None where there is no rank."""
+    if not tensor.HasField("shape"):
+        return None
+    dims = tensor.shape.dim
+    return tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in dims)
 
 
 def _is_number(entry: Any) -> bool:

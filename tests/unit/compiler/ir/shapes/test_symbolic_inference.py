@@ -27,10 +27,6 @@ RUNTIME_OPS = {
     ),
     "FastGelu": ("float[2,3,8] x", "FastGelu (x)"),
     "Gelu": ("float[2,3,8] x", "Gelu (x)"),
-    "MultiHeadAttention": (
-        "float[2,3,8] x, float[2,5,8] k, float[2,5,12] v",
-        "MultiHeadAttention <num_heads = 2> (x, k, v)",
-    ),
     "QLinearAdd": (
         "uint8[2,3] x, float s, uint8 z, uint8[1,3] y",
         "QLinearAdd (x, s, z, y, s, z, s, z)",
@@ -41,18 +37,6 @@ RUNTIME_OPS = {
     ),
     "QuantizeLinear": ("float[2,3] x, float s, int8 z", "QuantizeLinear (x, s, z)"),
     "QuickGelu": ("float[2,3,8] x", "QuickGelu (x)"),
-    "RotaryEmbedding": (
-        "float[2,3,8] x, int64[1] p, float[5,2] c, float[5,2] s",
-        "RotaryEmbedding <num_heads = 2> (x, p, c, s)",
-    ),
-    "SkipLayerNormalization": (
-        "float[2,3,8] x, float[2,3,8] s, float[8] g",
-        "SkipLayerNormalization (x, s, g)",
-    ),
-    "SkipSimplifiedLayerNormalization": (
-        "float[2,3,8] x, float[2,3,8] s, float[8] g",
-        "SkipSimplifiedLayerNormalization (x, s, g)",
-    ),
 }  # fmt: skip
 
 
