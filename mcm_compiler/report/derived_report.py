@@ -267,7 +267,8 @@ def _model(sources: Sources, dims: Derived) -> Derived:
 def graph_facts(graph: ir.Graph) -> GraphFacts:
     """Facts of the source model's graph."""
     constants, nodes = constants_and_placeable(graph)
-    weights = {v: None for node in nodes for v in consumed_values(node) if v in constants}
+    read = [v for node in nodes for v in consumed_values(node) if v in constants]
+    weights = _in_the_file(read)
     weights |= {v: None for node in nodes for v in attribute_weights(node)}
     defaults = set(graph.initializers.data.values())
     return {
@@ -277,6 +278,21 @@ def graph_facts(graph: ir.Graph) -> GraphFacts:
         "outputs": [_tensor_facts(v) for v in graph.outputs],
         "trip_counts": stated_counts(graph),
     }
+
+
+def _in_the_file(constants: list[ir.Value]) -> dict[ir.Value, None]:
+    """The values that constants are computed from; a `ConstantOfShape` stands for a weight."""
+    found: dict[ir.Value, None] = {}
+    pending, seen = constants, set(constants)
+    while pending:
+        value = pending.pop()
+        node = value.producer()
+        if node is None or not node.inputs or node.op_type == "ConstantOfShape":
+            found[value] = None
+            continue
+        pending += (operands := [v for v in consumed_values(node) if v not in seen])
+        seen.update(operands)
+    return found
 
 
 def _tensor_facts(value: ir.Value) -> TensorFacts:

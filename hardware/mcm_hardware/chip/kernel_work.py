@@ -8,17 +8,14 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.graph.constants import attribute_data, is_deterministic, leaves
+from mcm_compiler.graph.constants import attribute_data, leaves
 from mcm_hardware.op_costs.data_movement import view
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE, op_formulas
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import MOVES_ONLY, Gemm, Work
+from mcm_hardware.tensors.packed_weights import is_constant, packed_operands
 from mcm_hardware.tensors.storage_widths import StorageWidths, value_dtype
 from mcm_hardware.tensors.value_shapes import element_count
-
-CONSTANT_SEARCH = 8
-"""Producers visited to find out whether an operand is constant; weights that are cast, transposed
-or dequantised on the way have one to three."""
 
 RANGES = frozenset({"Concat", "Slice"})
 """Ops whose results stay in SRAM, as ranges of what a kernel reads."""
@@ -120,7 +117,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
         if work.execution == "kernel":
             runs = True
             gemms += _gemms(node, work, storage, in_registers, behind)
-            lane_ops += work.lane_ops
+            lane_ops += _lane_ops(node, work, storage)
             for value, size in _operand_bytes(node, work, storage).items():
                 root = behind.get(value, value)
                 if root not in produced:
@@ -151,7 +148,7 @@ def _lone_work(node: ir.Node, storage: StorageWidths) -> KernelWork:
     data_bytes, data_read_bytes = _data_bytes(node, work, storage)
     return KernelWork(
         gemms=_gemms(node, work, storage, frozenset(), {}),
-        lane_ops=work.lane_ops,
+        lane_ops=_lane_ops(node, work, storage),
         read_bytes=sum(reads.values()) + data_read_bytes,
         write_bytes=sum(storage.value_bytes(v) for v in node.outputs),
         weight_bytes=data_bytes + sum(storage.value_bytes(v) for v in reads if is_constant(v)),
@@ -169,8 +166,9 @@ def _gemms(
 ) -> tuple[KernelGemm, ...]:
     """The products of `node` with the bytes of their operands.
 
-    Both operands are as wide as the first input of the node: packed weights are unpacked on their
-    way. Windows of a convolution count as the image that they are cut from.
+    Both operands are as wide as the first input of the node, but weights that are unpacked on
+    their way take what they are stored as. Windows of a convolution count as the image that they
+    are cut from.
 
     Args:
         node: an op of the kernel.
@@ -187,15 +185,48 @@ def _gemms(
     left_inside, right_inside = (
         index < len(operands) and operands[index] in in_registers for index in (0, 1)
     )
+    packed = _packed_bytes(node, work, operands, storage)
     return tuple(
         KernelGemm(
             gemm,
             0
             if gemm.inner or left_inside
             else storage.bytes_of(min(gemm.count * gemm.m * gemm.k, stored), dtype),
-            0 if right_inside else storage.bytes_of(gemm.count * gemm.k * gemm.n, dtype),
+            0
+            if right_inside
+            else storage.bytes_of(gemm.count * gemm.k * gemm.n, dtype)
+            if packed is None
+            else packed,
         )
         for gemm in work.gemms
+    )
+
+
+def _packed_bytes(
+    node: ir.Node, work: Work, operands: Sequence[ir.Value | None], storage: StorageWidths
+) -> int | None:
+    """Bytes of the weights of each of a node's products that are unpacked on their way, or None."""
+    if storage.unpacking == "ahead":
+        return None
+    if work.unpack_ops:
+        weights = [v for v in node.inputs[1:] if v is not None and is_constant(v)]
+        return sum(map(storage.value_bytes, weights)) // len(work.gemms)
+    right = operands[1] if len(operands) > 1 else None
+    return storage.value_bytes(right) if right is not None and packed_operands(right) else None
+
+
+def _lane_ops(node: ir.Node, work: Work, storage: StorageWidths) -> int:
+    if storage.unpacking != "lanes":
+        return work.lane_ops
+    partial = dict(work.reads)
+    return (
+        work.lane_ops
+        + work.unpack_ops
+        + sum(
+            storage.unpacking_ops(value, partial.get(index, element_count(value)))
+            for index, value in enumerate(node.inputs)
+            if value is not None
+        )
     )
 
 
@@ -206,7 +237,7 @@ def _operand_bytes(node: ir.Node, work: Work, storage: StorageWidths) -> dict[ir
         if value is None:
             continue
         if index in partial:
-            size = storage.bytes_of(partial[index], value_dtype(value))
+            size = storage.part_bytes(value, partial[index])
         else:
             size = storage.value_bytes(value)
         reads[value] = max(size, reads.get(value, 0))
@@ -217,28 +248,3 @@ def _data_bytes(node: ir.Node, work: Work, storage: StorageWidths) -> tuple[int,
     """Bytes of the data in the attributes of `node`, and how many of them an inference reads."""
     stored = sum(storage.value_bytes(value) for value in attribute_data(node))
     return stored, math.ceil(stored * work.data_share)
-
-
-def is_constant(value: ir.Value) -> bool:
-    """Whether `value` is a weight: an initializer, or computed from initializers alone.
-
-    The search gives up after `CONSTANT_SEARCH` producers and answers False; the whole-graph
-    answer is `mcm_compiler.graph.constants.constant_values`.
-    """
-    pending: list[ir.Value | None] = [value]
-    producers: list[ir.Node] = []
-    while pending:
-        current = pending.pop()
-        if current is None or current.const_value is not None:
-            continue
-        producer = current.producer()
-        if producer is not None:
-            if len(producers) == CONSTANT_SEARCH:
-                return False
-            producers.append(producer)
-            # First operands first: weights are mostly second ones.
-            pending += producer.inputs[::-1]
-        elif not current.is_initializer():
-            return False
-    # Asked last, as it takes longest: what most values lead to is an input of the graph.
-    return all(map(is_deterministic, producers))

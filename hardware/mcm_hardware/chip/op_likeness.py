@@ -11,10 +11,10 @@ import onnx_ir as ir
 
 from mcm_compiler.graph.constants import leaves
 from mcm_compiler.graph.static_shapes import static_dims
-from mcm_hardware.chip.kernel_work import is_constant
 from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
 from mcm_hardware.op_costs.node_shapes import constant_scalar
+from mcm_hardware.tensors.packed_weights import is_constant, packed_operands
 
 Likeness = tuple[object, ...]
 """Kernels with equal ones cost the same on one chip."""
@@ -61,6 +61,7 @@ def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
                 return None
             parts.append(known)
             parts.append(is_constant(value))
+            parts += [_static(v) for v in packed_operands(value)]
             if by_more and value.const_value is not None:
                 parts.append(constant_scalar(value))
         for value in node.outputs:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.target import Fallback, Unsupported
 from mcm_compiler.graph.constants import subgraphs
-from mcm_hardware.chip.kernel_work import is_constant
+from mcm_hardware.tensors.packed_weights import is_constant
 from mcm_hardware.tensors.storage_widths import value_dtype
 
 RUNS_NOTHING = frozenset({"Constant", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze",

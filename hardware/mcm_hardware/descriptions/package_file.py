@@ -211,7 +211,7 @@ class PackageFile:
                 lanes=values["chip.vector_unit.lanes"],
                 clock_hz=number("chip.vector_unit.clock_mhz", 1e6),
             ),
-            storage=StorageWidths(self._storage),
+            storage=StorageWidths(self._storage, values["chip.weight_unpacking"]),
         )
 
     def _kinds(self, num_chips: int | None) -> tuple[tuple[KindOfChip, ...], list[int]]:

@@ -179,6 +179,12 @@ CHIP_KEYS: Mapping[str, Key] = {
         "lanes of the unit for all that is no matrix product, and for thin ones",
     ),
     "chip.vector_unit.clock_mhz": Key(_CLOCK, "its clock"),
+    "chip.weight_unpacking": Key(
+        Choice(("load", "lanes", "ahead")),
+        "where weights of a few bits are unpacked: on their way to the engines (costs nothing), "
+        "by the vector unit in every step, or once, so that SRAM holds them unpacked",
+        default="load",
+    ),
 }
 """Keys of the table `[chip]`."""
 

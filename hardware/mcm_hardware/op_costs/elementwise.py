@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from functools import partial
 
+import onnx_ir as ir
+
 from mcm_hardware.op_costs import work
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import Work, joined, ops, per_input, per_result
+from mcm_hardware.tensors.packed_weights import UNPACK_OPS
 
 _LANE_OPS: dict[str, int] = {
     "Abs": 1, "Acos": work.ARC, "Acosh": work.LOG + work.SQUARE_ROOT + 2, "Add": 1, "And": 1,
@@ -75,13 +78,23 @@ BY_SHAPES_ALONE: frozenset[tuple[str, str]] = frozenset(
 attributes are."""
 
 
-_DEQUANTIZE = 2
-"""Per element: subtract the zero point, scale."""
-
-
 def _gather_quantized(node: NodeShapes) -> Work:
-    """Packed weights share bytes, which `out_size` elements of the packed type bound from above."""
-    return Work(lane_ops=_DEQUANTIZE * node.out_size(), reads=((0, node.out_size()),))
+    """Rows of a table with their scales and zero points; bytes hold several elements each."""
+    made = node.out_size()
+
+    def share(index: int) -> int:
+        elements = node.size(0) * _in_a_byte(node)
+        return -(-node.size(index) * made // max(elements, 1))
+
+    reads = tuple((index, share(index)) for index in (0, 2, 3) if node.has(index))
+    return Work(unpack_ops=UNPACK_OPS * made, reads=reads)
+
+
+def _in_a_byte(node: NodeShapes) -> int:
+    table = node.input(0)
+    if table is None or table.dtype is not ir.DataType.UINT8:
+        return 1
+    return 8 // max(node.integer("bits", 4), 1)
 
 
 FORMULAS = joined(
@@ -89,18 +102,16 @@ FORMULAS = joined(
     *(ops(per_result(lane_ops), "", op) for op, lane_ops in _MICROSOFT_LANE_OPS.items()),
     *(ops(partial(_per_operand, extra), op) for op, extra in _BY_OPERANDS.items()),
     ops(_power, "Pow"),
-    ops(per_input(_DEQUANTIZE), "DequantizeLinear", "DequantizeLinear DequantizeWithOrder"),
-    ops(per_result(_DEQUANTIZE), "", "DequantizeBFP"),
+    ops(per_input(UNPACK_OPS), "DequantizeLinear", "DequantizeLinear DequantizeWithOrder"),
+    ops(per_result(UNPACK_OPS), "", "DequantizeBFP"),
     ops(
         per_input(work.REQUANTIZE), "QuantizeLinear", "QuantizeBFP QuantizeLinear QuantizeWithOrder"
     ),
     # Minimum and maximum come first.
     ops(per_input(2 + work.REQUANTIZE), "DynamicQuantizeLinear"),
     ops(_gather_quantized, "", "GatherBlockQuantized"),
-    ops(
-        per_result(2 * _DEQUANTIZE + 1 + work.REQUANTIZE), "", "QLinearAdd QLinearMul QLinearWhere"
-    ),
-    ops(per_result(_DEQUANTIZE + 2 + work.REQUANTIZE), "", "QLinearLeakyRelu"),
+    ops(per_result(2 * UNPACK_OPS + 1 + work.REQUANTIZE), "", "QLinearAdd QLinearMul QLinearWhere"),
+    ops(per_result(UNPACK_OPS + 2 + work.REQUANTIZE), "", "QLinearLeakyRelu"),
     # A table of 256 entries.
     ops(per_result(1), "", "QLinearSigmoid QOrderedGelu"),
 )

@@ -13,6 +13,7 @@ from functools import partial
 from mcm_hardware.op_costs import work
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import Gemm, Work, joined, ops
+from mcm_hardware.tensors.packed_weights import UNPACK_OPS
 
 
 def matmul_gemm(a: tuple[int, ...], b: tuple[int, ...]) -> Gemm:
@@ -85,8 +86,7 @@ def _block_quantized(products: int, node: NodeShapes) -> Work:
     rows = node.size(0) // max(k, 1)
     cols = [node.out_dims(i)[-1] for i in range(len(node.node.outputs)) if node.out_dims(i)]
     gemms = tuple(Gemm(products, rows, n, k) for n in cols)
-    unpack = 2 * sum(products * n * k for n in cols)
-    return Work(gemms, unpack)
+    return Work(gemms, unpack_ops=UNPACK_OPS * sum(products * n * k for n in cols))
 
 
 def _mixture_of_experts(fc1: int, node: NodeShapes) -> Work:
@@ -97,9 +97,12 @@ def _mixture_of_experts(fc1: int, node: NodeShapes) -> Work:
     """
     hidden, experts = max(node.dim(0, -1), 1), max(node.dim(fc1, 0), 1)
     rows = -(-(node.size(0) // hidden) * node.integer("k", 1) // experts)
-    inner = node.dim(fc1, -1) if node.dim(fc1, -2) == hidden else node.dim(fc1, -2)
+    packed = node.node.op_type == "QMoE"
+    upright = node.dim(fc1, -2) == hidden and not packed
+    inner = node.dim(fc1, -1) if upright else node.dim(fc1, -2)
     gemms = (Gemm(experts, rows, inner, hidden), Gemm(experts, rows, hidden, inner))
-    return Work(gemms, work.TANH * experts * rows * inner)
+    unpack = UNPACK_OPS * 2 * experts * inner * hidden if packed else 0
+    return Work(gemms, work.TANH * experts * rows * inner, unpack)
 
 
 def _einsum(node: NodeShapes) -> Work:

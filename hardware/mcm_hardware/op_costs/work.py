@@ -66,6 +66,7 @@ class Work:
     Attributes:
         gemms: work of the MAC array.
         lane_ops: work of the vector unit: operations of one lane (see `lane_ops.py`).
+        unpack_ops: lane operations that unpack weights, where no load does.
         reads: `(input index, elements)` for operands that are not read exactly once, such as the
             table of a `Gather` or the weights of a recurrent net.
         data_share: part of the data in the attributes that one inference reads, from 0 to 1; less
@@ -75,6 +76,7 @@ class Work:
 
     gemms: tuple[Gemm, ...] = ()
     lane_ops: int = 0
+    unpack_ops: int = 0
     reads: tuple[tuple[int, int], ...] = ()
     data_share: float = 1.0
     execution: Execution = "kernel"
@@ -89,7 +91,12 @@ def work_fault(work: Any) -> str | None:
     if not isinstance(work, Work):
         return f"it gives {work!r:.80}, not a Work"
     sizes = [size for g in work.gemms for size in (g.count, g.m, g.n, g.k, g.rounds)]
-    counts = [work.lane_ops, *sizes, *(n for index, size in work.reads for n in (index, size))]
+    counts = [
+        work.lane_ops,
+        work.unpack_ops,
+        *sizes,
+        *(n for index, size in work.reads for n in (index, size)),
+    ]
     if not all(type(count) is int and 0 <= count <= MAX_COUNT for count in counts):
         return f"a count in {work!r:.200} is not an integer from 0 to 2**62"
     if not 0 <= work.data_share <= 1 or work.execution not in get_args(Execution):

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from mcm_hardware.tensors.packed_weights import (
+    UNPACK_OPS,
+    WeightUnpacking,
+    packed_operands,
+    unpacked_ahead,
+)
 from mcm_hardware.tensors.value_shapes import element_count
 
 STRING_BITS = 256
@@ -28,9 +34,11 @@ class StorageWidths:
 
     Attributes:
         bits: types held at another width than ONNX's own.
+        unpacking: where weights of a few bits are unpacked.
     """
 
     bits: Mapping[ir.DataType, int]
+    unpacking: WeightUnpacking = "load"
 
     def element_bits(self, dtype: ir.DataType) -> int:
         """Bits of one element of `dtype`."""
@@ -41,12 +49,31 @@ class StorageWidths:
         return 0 if dtype is None else -(-elements * self.element_bits(dtype) // 8)
 
     def value_bytes(self, value: ir.Value) -> int:
-        """Bytes of `value`.
+        """Bytes of `value`; of a dequantised constant those that it is dequantised from, if fewer.
 
         A symbolic dimension counts as 1. 0 where the type or the rank is unknown. Sequences and
         optionals count as one of their elements: how many there are is known only at run time.
         """
-        return self.bytes_of(element_count(value), value_dtype(value))
+        elements, dtype = element_count(value), value_dtype(value)
+        if self.unpacking == "ahead":
+            if (found := unpacked_ahead(value)) is not None:
+                packed_bits = elements * (0 if dtype is None else onnx_bits(dtype))
+                return self.bytes_of(packed_bits // found[1], found[0]) if found[1] else 0
+        elif (parts := packed_operands(value)) and not value.is_graph_output():
+            packed = sum(self.bytes_of(element_count(v), value_dtype(v)) for v in parts)
+            return min(packed, self.bytes_of(elements, dtype))
+        return self.bytes_of(elements, dtype)
+
+    def part_bytes(self, value: ir.Value, elements: int) -> int:
+        """Bytes of a number of elements of `value`, of a packed one in proportion."""
+        if self.unpacking != "ahead" and packed_operands(value):
+            return -(-self.value_bytes(value) * elements // max(element_count(value), 1))
+        return self.bytes_of(elements, value_dtype(value))
+
+    def unpacking_ops(self, value: ir.Value, elements: int) -> int:
+        """Lane operations for a number of elements of an operand that is unpacked in each step."""
+        on_lanes = self.unpacking == "lanes" and packed_operands(value)
+        return UNPACK_OPS * elements if on_lanes else 0
 
 
 def value_dtype(value: ir.Value) -> ir.DataType | None:

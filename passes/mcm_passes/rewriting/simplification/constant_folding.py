@@ -12,7 +12,8 @@ from mcm_passes.rewriting.simplification.constant_evaluation import ConstantEval
 from mcm_passes.rewriting.simplification.replacing import is_overwritten
 
 FREE_GROWTH_BYTES = 1 << 16
-"""A result up to this size may be larger than what it is computed from."""
+"""A result up to this size may be larger than what it is computed from, unless it is dequantised:
+chips store what that is computed from."""
 
 MAX_ROUND_BYTES = 1 << 28
 """Weights that one evaluation reads; what is beyond waits for the next round."""
@@ -65,7 +66,7 @@ def fold_constants(model: ir.Model, max_bytes: int, keep_placeholders: bool) -> 
 
     An op stays if it is not deterministic or holds a subgraph, if a weight that it reads or its
     result is over `max_bytes`, of unknown shape, or of a 16-bit float type, if its result is a
-    graph output or much larger than its operands (a dequantised or repeated weight), or if a
+    graph output, a dequantised weight or much larger than its operands, or if a
     kernel reads it that reorders its sums for initializers or writes over it.
 
     Args:
@@ -127,7 +128,8 @@ def _foldable(graph: ir.Graph, max_bytes: int, keep_placeholders: bool) -> list[
         results = [size for size in sizes.values() if size is not None]
         if not results or len(results) < len(sizes) or max(results) > max_bytes:
             continue
-        if sum(results) > max(FREE_GROWTH_BYTES, sum(size_of[v] for v in operands)):
+        free = 0 if node.op_type == "DequantizeLinear" else FREE_GROWTH_BYTES
+        if sum(results) > max(free, sum(size_of[v] for v in operands)):
             continue
         if any(_feeds_prepacking(value) or is_overwritten(value) for value in sizes):
             continue

@@ -329,6 +329,17 @@ def test_folding_does_not_inflate_weights() -> None:
     assert "Neg" not in op_types(after)
 
 
+def test_a_small_quantised_weight_stays_packed_and_a_scalar_folds() -> None:
+    before, after = simplified(
+        HEAD
+        + """g (float[2,8] x) => (float[2,8] y)
+        <int8[8] q = {1, 2, 3, 4, 5, 6, 7, 8}, float s = {0.5}, int8 one = {3}>
+        { d = DequantizeLinear(q, s) f = DequantizeLinear(one, s) z = Mul(x, d) y = Add(z, f) }"""
+    )
+    assert op_types(after) == ["DequantizeLinear", "Mul", "Add"]
+    assert_same_outputs(before, after)
+
+
 def test_constant_weights_of_products_keep_their_kind() -> None:
     # onnxruntime packs initializers for products and then sums in another order.
     _, after = simplified(
