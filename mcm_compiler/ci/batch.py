@@ -13,7 +13,7 @@ from mcm_compiler.ci.figures import Figures, OpTime, figures_of, program_op_time
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.processes.crash_journal import CrashJournal, is_heard
 from mcm_compiler.processes.garbage import reclaim
-from mcm_compiler.results.strictness import UNPROVEN_CODE, Outcome
+from mcm_compiler.results.strictness import UNPROVEN_CODE, Outcome, refused_states
 
 if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult
@@ -150,14 +150,16 @@ def success(job: Job, result: CompileResult, start: float, strict: bool = False)
         job: what was compiled.
         result: of it.
         start: when.
-        strict: whether what is not proven is an error.
+        strict: whether what is not proven, and a lost state, is an error.
     """
     from mcm_compiler.report.report_data import build_report
 
     report = result.report if result.report is not None else build_report(result)
     times = program_op_times(result.program) if result.program is not None else None
     seconds = time.perf_counter() - start
-    diagnostics = result.diagnostics + (result.unproven if strict else ())
+    diagnostics = result.diagnostics
+    if strict:
+        diagnostics = (*refused_states(diagnostics), *result.unproven)
     return CompileOutcome(job.model, job.folder, report, times, None, diagnostics, seconds)
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.annotations import AnnotationKey
+from mcm_compiler.text.units import count_text
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,13 @@ STATES_PROPERTY = "mcm.states"
 _PAST = re.compile(r"^past(?:_key_values)?(?=[._]|$)")
 _CACHE = re.compile(r"cache|past|state")
 _READ = re.compile(r"(?:_in|_old|_prev)$|^(?:in|old|prev)_")
+_FIRST = re.compile(r"(?:_in|_?0)$|^(?:in|prev)_")
+_LAST = re.compile(r"(?:_out|_?[nN]|_new|_next)$|^(?:out|new|next)_")
+_RECURRENT = re.compile(r"^[hc]$|state|hidden|cell|mem|cache|context|ctx", re.IGNORECASE)
+_OF_AN_ENCODER = re.compile(r"encoder_|\.encoder|cross")
+
+MAX_NAMED = 3
+"""Pairs that a diagnostic names."""
 
 
 def find_states(
@@ -67,23 +75,22 @@ def find_states(
 
     Returns:
         The pairs, and diagnostics: errors, MCM-P050 and MCM-P051, about pairs that the user names;
-        notes, MCM-P051, about pairs whose names fit and whose shapes do not.
+        warnings about pairs whose names fit and whose shapes do not, MCM-P051, and about caches
+        without a present, MCM-P081; a note on pairs that may be states, MCM-P082.
     """
     inputs = {v.name or "": v for v in graph.inputs if v.name not in graph.initializers}
     outputs = {v.name or "": v for v in graph.outputs}
     if asked is None:
-        pairs, severity = _by_name(list(inputs), list(outputs)), Severity.NOTE
+        pairs, severity = _by_name(list(inputs), list(outputs)), Severity.WARNING
     else:
         if faults := _name_faults(asked, inputs, outputs):
             return (), faults
         pairs, severity = [StatePair(*pair) for pair in asked], Severity.ERROR
-    found: list[StatePair] = []
-    told: list[Diagnostic] = []
-    for pair in pairs:
-        if (why := misfit(inputs[pair.past], outputs[pair.present])) is None:
-            found.append(pair)
-        else:
-            told.append(_does_not_fit(pair, why, severity))
+    misfits = {pair: misfit(inputs[pair.past], outputs[pair.present]) for pair in pairs}
+    found = [pair for pair, why in misfits.items() if why is None]
+    told = _do_not_fit({pair: why for pair, why in misfits.items() if why is not None}, severity)
+    if asked is None:
+        told += _unpaired(inputs, outputs, pairs)
     place = {name: index for index, name in enumerate(inputs)}
     return tuple(sorted(found, key=lambda pair: place[pair.past])), told
 
@@ -189,11 +196,74 @@ def misfit(past: ir.Value, present: ir.Value) -> str | None:
     return None
 
 
-def _does_not_fit(pair: StatePair, why: str, severity: Severity) -> Diagnostic:
-    return Diagnostic(
-        "MCM-P051",
-        f"{quote(pair.present)} is no state that {quote(pair.past)} can take in the next step: "
-        f"{why}",
-        at=f"input {quote(pair.past)}",
-        severity=severity,
-    )
+def _do_not_fit(misfits: Mapping[StatePair, str], severity: Severity) -> list[Diagnostic]:
+    if not misfits:
+        return []
+    pair, why = next(iter(misfits.items()))
+    more = f", and {len(misfits) - 1} more pairs do not fit" if len(misfits) > 1 else ""
+    return [
+        Diagnostic(
+            "MCM-P051",
+            f"{quote(pair.present)} is no state that {quote(pair.past)} can take in the next "
+            f"step: {why}{more}",
+            at=f"input {named_pasts(misfits)}",
+            severity=severity,
+        )
+    ]
+
+
+def named_pasts(pairs: Collection[StatePair]) -> str:
+    """The first pasts of some states, for the place of a diagnostic."""
+    named = [quote(pair.past) for pair in pairs][:MAX_NAMED]
+    return ", ".join(named) + (", ..." if len(pairs) > MAX_NAMED else "")
+
+
+def _unpaired(
+    inputs: Mapping[str, ir.Value], outputs: Mapping[str, ir.Value], pairs: Sequence[StatePair]
+) -> list[Diagnostic]:
+    """What goes by the name of a cache and has no present, and what may be a state."""
+    taken = {name for pair in pairs for name in (pair.past, pair.present)}
+    free = [name for name in outputs if name not in taken]
+    alone = [name for name in inputs if name not in taken]
+    told: list[Diagnostic] = []
+    # The keys and values of an encoder are the same in all steps.
+    caches = [name for name in alone if _PAST.match(name) and not _OF_AN_ENCODER.search(name)]
+    if caches:
+        pasts = [StatePair(name, "") for name in caches]
+        told.append(
+            Diagnostic(
+                "MCM-P081",
+                f"{count_text(len(caches), 'input')} with the name of a cache belong to no output: "
+                f"{quote(_present_names(caches[0])[0])} is expected, and missing",
+                at=f"input {named_pasts(pasts)}",
+                hint="name the pairs with `--state past=present`; free outputs: "
+                f"{', '.join(map(quote, free[:MAX_NAMED])) or 'none'}",
+            )
+        )
+    likely = [
+        StatePair(past, present)
+        for past in alone
+        if past not in caches
+        for present in free
+        if _may_follow(past, present)
+        and inputs[past].shape == outputs[present].shape
+        and misfit(inputs[past], outputs[present]) is None
+    ]
+    if likely:
+        asked = " ".join(f"--state {pair.past}={pair.present}" for pair in likely)
+        told.append(
+            Diagnostic(
+                "MCM-P082",
+                f"{count_text(len(likely), 'pair')} of an input and an output may be states of a "
+                "streaming network, by their names and shapes",
+                at=f"input {named_pasts(likely)}",
+                hint=f"if they are, keep them on their chips: {asked}",
+            )
+        )
+    return told
+
+
+def _may_follow(past: str, present: str) -> bool:
+    """True for the names of a recurrent state before and after a step."""
+    stem = _FIRST.sub("", past)
+    return present != past and _LAST.sub("", present) == stem and bool(_RECURRENT.search(stem))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
+from mcm_compiler.results.strictness import LOST_STATES
 from mcm_compiler.text.units import bytes_text, count_text, number_text, rate_text, seconds_text
 
 if TYPE_CHECKING:
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 
 STATE_SECTION = "states"
 """Key of the report; missing where no state stays on a chip."""
+
+
+def lost_states(report: Mapping[str, Any]) -> list[str]:
+    """Warnings of states that cross the host's link."""
+    return [
+        row["message"]
+        for row in report.get("diagnostics") or ()
+        if row["code"] in LOST_STATES and row["severity"] == "warning"
+    ]
 
 
 def state_facts(

@@ -7,6 +7,7 @@ function here that names it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
@@ -21,6 +22,9 @@ UNPROVEN_CODE = "MCM-U051"
 
 UNPROVEN_EXIT = 3
 """Exit code where nothing is wrong, but something is not proven, and `--strict` is given."""
+
+LOST_STATES = frozenset({"MCM-P051", "MCM-P052", "MCM-P081"})
+"""Codes of the warnings that a state crosses the host's link."""
 
 MAX_NAMED = 5
 """Outputs that a reason names."""
@@ -82,6 +86,13 @@ def unproven(reasons: Iterable[str], at: str) -> tuple[Diagnostic, ...]:
         at: the model or the folder.
     """
     return tuple(Diagnostic(UNPROVEN_CODE, f"not proven: {reason}", at) for reason in reasons)
+
+
+def refused_states(diagnostics: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """The same diagnostics, warnings of lost states as errors."""
+    for one in diagnostics:
+        lost = one.code in LOST_STATES and one.severity is Severity.WARNING
+        yield replace(one, severity=Severity.ERROR) if lost else one
 
 
 class Outcome:

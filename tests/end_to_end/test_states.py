@@ -14,9 +14,12 @@ from mcm_compiler.api import compile_model
 from mcm_compiler.artifact.manifest import sha256_file
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.run_folder import run_folder
+from mcm_compiler.ci.batch import Job, success
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.report.report_data import build_report
+from mcm_compiler.results.strictness import exit_code
 from tests.generators.small_mesh import small_mesh
 from tests.oracles.real_road import PackageOptions, parse
 from tests.oracles.reference_states import ReferenceStates
@@ -213,15 +216,33 @@ BUFFERS = """m (float[600] past_0, float[600] past_1, float[600] past_2, float[6
 
 
 def test_states_are_given_up_where_nothing_fits_with_them():
-    """Any two of them exceed a chip of 16 KiB, and there are two chips for three."""
+    """Between past and present are two matrices of 10 KiB, and a chip has 16."""
     passes = "fuse,annotate_cost,partition,legalize,split,lower,simulate"
     target = PackageOptions(chips=2, sram_mib=1 / 64).target()
-    options = CompileOptions(passes=passes, sequences=7)
-    result = compile_model(parse(BUFFERS), target, options)
-    (note,) = (d for d in result.diagnostics if d.code == "MCM-P052")
-    assert note.message.startswith("3 states cannot stay on a chip")
-    assert {wire.tensor for wire in result.wires} >= {"past_0", "present_2"}
+    model = parse(
+        "m (float[1,64] past_0, float[1,64] x, float[64,80] w_0, float[80,64] w_1)"
+        " => (float[1,64] present_0)"
+        " { a = Add (past_0, x) b = MatMul (a, w_0) present_0 = MatMul (b, w_1) }"
+    )
+    result = compile_model(model, target, CompileOptions(passes=passes))
+    (lost,) = (d for d in result.diagnostics if d.code == "MCM-P052")
+    assert lost.message.startswith("1 state cannot stay on a chip")
+    assert {wire.tensor for wire in result.wires} >= {"past_0", "present_0"}
     assert result.program.sequences == 0
+    report = build_report(result)
+    (line,) = (line for line in report["verdict"]["lines"] if line["label"] == "states")
+    assert (line["tone"], line["details"]) == ("bad", [lost.message])
+    strict = success(Job("m", None), result, 0.0, strict=True)
+    assert "MCM-P052" in strict.error_codes
+    assert exit_code([strict]) == 1
+
+
+def test_sequences_that_are_asked_for_are_kept_or_refused():
+    passes = "fuse,annotate_cost,partition,legalize,split,lower,simulate"
+    target = PackageOptions(chips=2, sram_mib=1 / 64).target()
+    with pytest.raises(CompileError, match="the states of 7 sequences do not fit") as caught:
+        compile_model(parse(BUFFERS), target, CompileOptions(passes=passes, sequences=7))
+    assert [d.code for d in caught.value.diagnostics] == ["MCM-P080"]
     fewer = compile_model(parse(BUFFERS), target, CompileOptions(passes=passes, sequences=2))
     assert {d.code for d in fewer.diagnostics} <= {"MCM-P053"}
     assert fewer.program.sequences == 2

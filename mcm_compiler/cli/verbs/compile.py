@@ -49,7 +49,8 @@ def command(
     ),
     html: bool = HTML,
     strict: bool = asked(
-        "flag", "", "Exit with 3 where something was not verified or not proven."
+        "flag", "", "Exit with 3 where something was not verified or not proven, with 1 where a "
+        "state is lost.",
     ),
     junit: Path | None = JUNIT,
     baseline: Path | None = asked(

@@ -140,6 +140,7 @@ def verdict_of(report: Mapping[str, Any]) -> verdict.Verdict:
     lines = (
         _fit_line(report, fit),
         _rate_line(report, rate),
+        _lost_states_line(report),
         words.optimality_line(optimality),
         bottleneck_line.limit_line(report, limit),
         bottleneck_line.idle_line(report),
@@ -204,6 +205,12 @@ def _fit_line(report: Mapping[str, Any], fit: verdict.FitClaim) -> verdict.Verdi
     details.append(weights_phrase(report, fit))
     tones: dict[bool | None, verdict.Tone] = {None: "warn", True: "good", False: "bad"}
     return words.line_of("fits", headline, details, tones[fit["fits"]])
+
+
+def _lost_states_line(report: Mapping[str, Any]) -> verdict.VerdictLine | None:
+    lost = state_section.lost_states(report)
+    headline = "LOST: a cache crosses the host's link"
+    return words.line_of("states", headline, lost, "bad") if lost else None
 
 
 def weights_phrase(report: Mapping[str, Any], fit: verdict.FitClaim) -> str:

@@ -38,7 +38,11 @@ from mcm_passes.mapping.models import mapping_for
 from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacement
 from mcm_passes.mapping.problem.measured_names import measured_note
 from mcm_passes.mapping.problem.partition_problem import build_problem
-from mcm_passes.mapping.problem.state_units import dropped_note, units_with_states
+from mcm_passes.mapping.problem.state_units import (
+    dropped_note,
+    too_many_sequences,
+    units_with_states,
+)
 from mcm_passes.mapping.problem.untyped_values import untyped_note
 from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
@@ -73,7 +77,8 @@ class PartitionPass(Pass):
         """Attaches `PARTITION_PROBLEM` and `PARTITION`; the graph stays as it is.
 
         Where there is no partition with the model's states on their chips, there may be one with
-        states that cross the host's link; MCM-P052 notes those that do.
+        states that cross the host's link; MCM-P052 warns of those that do. The states of several
+        sequences that the user asks for are kept or refused, MCM-P080.
 
         MCM-P014 notes values whose type nothing tells, MCM-T022 warns of a strategy that asks the
         simulator of a target which has none for searches, MCM-C007 how many times were measured.
@@ -94,6 +99,9 @@ class PartitionPass(Pass):
                 for note in notes:
                     context.report(note)
                 raise
+            if (sequences := STATES.get(model).sequences) > 1:
+                lacking_room = error.diagnostics[0].message
+                raise CompileError(too_many_sequences(sequences, lacking_room)) from error
             notes.clear()  # the same come once more
             found = self._found(model, quiet, keep_states=False)
             notes.append(_given_up(model, error))

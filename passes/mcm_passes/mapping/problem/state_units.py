@@ -8,7 +8,7 @@ inference and after it, takes the room of all sequences in flight, and crosses n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import onnx_ir as ir
@@ -17,19 +17,23 @@ from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Target, holds_states
-from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.graph.constants import (
     attribute_weights,
     constant_values,
     consumed_values,
     placeable_nodes,
 )
-from mcm_compiler.graph.states import STATES, StatePair, States, appended, copies_held
+from mcm_compiler.graph.states import (
+    STATES,
+    StatePair,
+    States,
+    appended,
+    copies_held,
+    named_pasts,
+)
 from mcm_compiler.text.units import bytes_text, count_text
 from mcm_passes.mapping.problem.contraction import Unit, contract
-
-MAX_NAMED = 3
-"""Pairs that a diagnostic names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +67,12 @@ class StateUnits:
     held: tuple[HeldState, ...]
     dropped: tuple[tuple[StatePair, str], ...] = ()
 
+    @property
+    def lack_of_memory(self) -> str | None:
+        """Why a state was dropped that fewer sequences would have kept."""
+        whys = [why for _, why in self.dropped if not why.startswith(tuple(_REMEDIES))]
+        return whys[0] if whys else None
+
 
 def units_with_states(
     model: ir.Model,
@@ -86,12 +96,51 @@ def units_with_states(
         keep: whether any state is to stay.
 
     Raises:
-        CompileError: MCM-P001 if the plan's groups form a cycle.
+        CompileError: MCM-P001 if the plan's groups form a cycle, MCM-P080 where states of several
+            sequences are asked for that do not fit.
     """
-    nodes = placeable_nodes(model.graph)
     states = STATES.find(model)
     if states is None or not states.pairs or not keep:
-        return StateUnits(contract(nodes, plan), ())
+        return StateUnits(contract(placeable_nodes(model.graph), plan), ())
+    made = _kept_where_possible(model, target, plan, pins, states)
+    if states.sequences > 1 and (why := made.lack_of_memory) is not None:
+        fit, beyond = 0, states.sequences
+        while beyond - fit > 1:
+            tried = (fit + beyond) // 2
+            fewer = replace(states, sequences=tried)
+            if _kept_where_possible(model, target, plan, pins, fewer).lack_of_memory is None:
+                fit = tried
+            else:
+                beyond = tried
+        raise CompileError(too_many_sequences(states.sequences, why, fit))
+    return made
+
+
+def too_many_sequences(sequences: int, why: str, fit: int | None = None) -> Diagnostic:
+    """MCM-P080, an error.
+
+    Args:
+        sequences: that are asked for.
+        why: what is lacking.
+        fit: upper bound of those that fit, None where none is known.
+    """
+    most = "" if fit is None else f"; by their sizes, at most {fit} fit"
+    return Diagnostic(
+        "MCM-P080",
+        f"the states of {sequences} sequences do not fit: {why}{most}",
+        at="option sequences",
+        hint=f"--sequences {fit}" if fit else None,
+    )
+
+
+def _kept_where_possible(
+    model: ir.Model,
+    target: Target,
+    plan: FusionPlan,
+    pins: Mapping[str, int] | None,
+    states: States,
+) -> StateUnits:
+    nodes = placeable_nodes(model.graph)
     held, dropped = _possible(model.graph, states, target)
     costs, constants = target.cost_model(), constant_values(model.graph)
     memory = target.limits.sram_bytes
@@ -156,15 +205,15 @@ def dropped_note(dropped: Sequence[tuple[StatePair, str]]) -> Diagnostic | None:
     if not dropped:
         return None
     why = dropped[0][1]
-    named = ", ".join(quote(pair.past) for pair, _ in dropped[:MAX_NAMED])
     return Diagnostic(
         "MCM-P052",
         f"{count_text(len(dropped), 'state')} cannot stay on a chip and cross the host's link in "
         f"every inference: {why}",
-        at=f"input {named}{', ...' if len(dropped) > MAX_NAMED else ''}",
+        at=f"input {named_pasts([pair for pair, _ in dropped])}",
+        severity=Severity.NOTE if why.startswith((_NO_MAKER, _NO_READER)) else Severity.WARNING,
         hint=next(
             (hint for start, hint in _REMEDIES.items() if why.startswith(start)),
-            "take a target with more memory per chip, or fewer --sequences",
+            "take a target with more memory per chip, or a smaller batch or context",
         ),
     )
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.contracts.fusion import FusionPlan
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.graph.states import STATES, StatePair, States
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.state_units import dropped_note, kept_states, units_with_states
@@ -97,7 +98,6 @@ def test_readers_of_a_past_and_all_between_are_one_unit(make):
     [
         ({"holds": False}, "gives them no memory", "a target whose chips keep states"),
         ({"sram": 500}, "a chip has", "more memory per chip"),
-        ({"sequences": 1000, "sram": 1 << 16}, "a chip has", "fewer --sequences"),
     ],
 )
 def test_what_cannot_stay_crosses_the_host_link(make, options, why, remedy):
@@ -107,9 +107,20 @@ def test_what_cannot_stay_crosses_the_host_link(make, options, why, remedy):
     assert problem.tensor_to_host[problem.tensor_names.index("present")]
     note = dropped_note(dropped_of(made))
     assert note is not None
-    assert (note.code, note.severity) == ("MCM-P052", "note")
+    assert (note.code, note.severity) == ("MCM-P052", "warning")
     assert why in note.message
     assert remedy in note.hint
+
+
+def test_sequences_that_do_not_fit_are_refused_with_those_that_do(make):
+    made = make(CACHE, [("past", "present")], sequences=1000, sram=1 << 16)
+    with pytest.raises(CompileError) as caught:
+        problem_of(made)
+    (told,) = caught.value.diagnostics
+    assert (told.code, told.at, told.hint) == ("MCM-P080", "option sequences", "--sequences 128")
+    assert "a chip has 64.0 KiB; by their sizes, at most 128 fit" in told.message
+    fits = make(CACHE, [("past", "present")], sequences=128, sram=1 << 16)
+    assert "past" in problem_of(fits).weight_names
 
 
 def test_a_past_that_nothing_reads_is_no_lack_of_memory(make):
