@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -15,6 +15,7 @@ from mcm_compiler.artifact.manifest import TensorEntry
 from mcm_compiler.contracts.chips import dataflow_order
 from mcm_compiler.contracts.sharding.sharding import HostJoin, host_joins
 from mcm_compiler.contracts.target import HOST, ChipState, Wire
+from mcm_compiler.contracts.verification import ClassRuns
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.equivalence.values.op_keys import static_shape
 from mcm_compiler.execution.piecewise import open_large, run_large
@@ -34,7 +35,7 @@ def run_chain(
     *,
     stock: bool = False,
     states: Sequence[ChipState] = (),
-    classes: int = 1,
+    classes: int | ClassRuns = 1,
 ) -> list[dict[str, Any]]:
     """Runs each chip's model for each batch of inputs, handing tensors on by the wires alone.
 
@@ -52,6 +53,7 @@ def run_chain(
             from the first batch, and then from what it made in the step before; see `fed_back`.
         classes: inferences of a round: batch i is one of class i modulo their number. The last
             round is filled up with batches from the first on.
+            Of `ClassRuns` they are dealt out to its classes, and the others do not run.
 
     Returns:
         Graph outputs by name, one mapping per inference.
@@ -60,21 +62,37 @@ def run_chain(
         CompileError: MCM-V003 where a wire carries a tensor that its source does not have, or an
             output or a piece of one does not arrive; MCM-V001 and MCM-V002 from the runtime.
     """
-    if classes > 1:
-        names = [class_name(name, k) for k in range(classes) for name in outputs]
+    if classes != 1:
+        part = classes if isinstance(classes, ClassRuns) else None
+        dealt = part.classes if part else range(cast("int", classes))
+        names = [class_name(name, k) for k in dealt for name in outputs]
         rounds = [
             {
                 class_name(name, k): array
-                for k in range(classes)
-                for name, array in batches[(first + k) % len(batches)].items()
+                for at, k in enumerate(dealt, first)
+                for name, array in batches[at % len(batches)].items()
             }
-            for first in range(0, len(batches), classes)
+            for first in range(0, len(batches), len(dealt))
         ]
-        made = run_chain(folder, chips, wires, names, rounds, stock=stock)
-        return [
-            {name: made[i // classes][class_name(name, i % classes)] for name in outputs}
-            for i in range(len(batches))
-        ]
+        if part is not None:
+            wires = [wire for wire in wires if (wire.source, wire.tensor) in part.tensors]
+        made = _run(folder, chips, wires, names, rounds, stock=stock, part=part is not None)
+        places = [(i // len(dealt), dealt[i % len(dealt)]) for i in range(len(batches))]
+        return [{name: made[i][class_name(name, k)] for name in outputs} for i, k in places]
+    return _run(folder, chips, wires, outputs, batches, stock=stock, states=states)
+
+
+def _run(
+    folder: Path,
+    chips: ChipFiles,
+    wires: Sequence[Wire],
+    outputs: Sequence[str],
+    batches: Sequence[Mapping[str, Any]],
+    *,
+    stock: bool,
+    states: Sequence[ChipState] = (),
+    part: bool = False,
+) -> list[dict[str, Any]]:
     inboxes: list[dict[int, dict[str, Any]]] = [{HOST: {}} for _ in batches]
     for inbox, feeds in zip(inboxes, batches, strict=True):
         _deliver(HOST, feeds, wires, inbox)
@@ -85,12 +103,15 @@ def run_chain(
         name = files[chip]
         received = [inbox.pop(chip, {}) for inbox in inboxes]
         own = [state for state in states if state.chip == chip]
+        sent = {w.tensor for w in wires if w.source == chip} if part else None
+        if part and not sent:
+            continue
         if own:
             made = run_steps(folder / name, received, own, stock=stock)
         elif stock:
             made = run_batches(folder / name, received, stock=True)
         else:
-            made = run_large(open_large(folder / name), received, place=name)
+            made = run_large(open_large(folder / name, sent), received, place=name)
         for inbox, tensors in zip(inboxes, made, strict=True):
             _deliver(chip, tensors, wires, inbox)
             inbox[HOST].update((state.present, tensors[state.present]) for state in own)

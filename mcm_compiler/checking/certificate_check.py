@@ -11,7 +11,6 @@ from typing import Any, cast
 import numpy as np
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.class_views import ends_of
 from mcm_compiler.certificate.bound_check import not_re_proved
 from mcm_compiler.certificate.claims import Certificate, ClaimScope
 from mcm_compiler.certificate.joined import JoinedModel, differs, join
@@ -25,6 +24,7 @@ from mcm_compiler.contracts.proofs import LowersPlacements, PricesEnergy, Proble
 from mcm_compiler.contracts.replication import COPIED_FOR, CopiedFor, PipelineCount
 from mcm_compiler.contracts.target import PackageLimits, Target, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.rounds import ends_of
 from mcm_compiler.graph.states import STATES, States
 from mcm_compiler.machines.machine import same_machine
 from mcm_compiler.machines.machine_builder import equal_shares

@@ -17,7 +17,6 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.class_views import ends_of
 from mcm_compiler.artifact.manifest import folder_record, read_manifest
 from mcm_compiler.certificate.bound_check import check_bound, not_re_proved
 from mcm_compiler.checking import certificate_check, structure_step
@@ -37,6 +36,7 @@ from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs
+from mcm_compiler.graph.rounds import ends_of
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.report.report_data import verification_data
@@ -367,10 +367,9 @@ class _Run(CheckRun):
             users += user_data.read_data_sets(self.test_data, self.opened.source)
         own = self.model is not None and not self.model.startswith(zoo.PREFIX)
         file = Path(self.model or "") if own else folder / layout.ANNOTATED
-        reordered = self.structure is not None and self.structure.reordered
         found = equality.verify_folder(
             equality.ReadFolder(
-                folder, self.opened.source, manifest.shape_only, manifest.round, reordered
+                folder, self.opened.source, manifest.shape_only, manifest.round, self.structure
             ),
             chips,
             manifest.wires,

@@ -11,12 +11,12 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.class_views import prove_classes
 from mcm_compiler.artifact.manifest import Manifest, folder_record
 from mcm_compiler.checking.entry.structure_check import other_ends
 from mcm_compiler.contracts import chips, target, zoo
 from mcm_compiler.contracts.verification import StructureProof
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.equivalence.values.followed_passes import constant_bytes
 from mcm_compiler.equivalence.values.weight_contents import WeightContents
 from mcm_compiler.execution.npz_inputs import GivenInputs
@@ -58,7 +58,7 @@ def prove_folder(opened: OpenedFolder, model: UserModel | None = None) -> Struct
         faults = _user_model_faults(manifest, annotated, model, contents)
         CompileError.raise_any(faults)
         source = model.imported
-    proof = prove_classes(
+    proof = prove_chips(
         source,
         opened.chips,
         manifest.run_wires,

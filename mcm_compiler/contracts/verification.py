@@ -82,6 +82,19 @@ class UnprovenOp:
 
 
 @dataclass(frozen=True)
+class ClassRuns:
+    """Which classes of a round run, so that each op runs that is unlike all others.
+
+    Attributes:
+        classes: the classes; the others have the same ops on the same values.
+        tensors: what travels between chips and to and from the host for them, by sender.
+    """
+
+    classes: tuple[int, ...]
+    tensors: frozenset[tuple[int, str]]
+
+
+@dataclass(frozen=True)
 class StructureProof:
     """Proof without a run: each op, attribute, weight and wire against the source graph.
 
@@ -94,6 +107,7 @@ class StructureProof:
         model: name of the user's model that was read again, or None if `annotated.onnx` was
             taken as the model.
         reordered: whether onnxruntime may add in another order in some part of an op.
+        runs: of the classes of a round that is proven whole; None where all are to run.
     """
 
     ops: int
@@ -102,6 +116,7 @@ class StructureProof:
     unfollowed_passes: tuple[str, ...] = ()
     model: str | None = None
     reordered: bool = False
+    runs: ClassRuns | None = None
 
     @property
     def proven(self) -> int:

@@ -16,6 +16,7 @@ from mcm_compiler.equivalence.values.graph_walk import GraphWalk, Numbers
 from mcm_compiler.equivalence.values.own_identities import OwnIdentities
 from mcm_compiler.equivalence.values.source_values import SourceValues, input_numbers
 from mcm_compiler.equivalence.values.value_numbers import ValueNumbers
+from mcm_compiler.graph.rounds import class_names
 
 if TYPE_CHECKING:
     from mcm_compiler.equivalence.parts.planned_parts import PlannedParts
@@ -38,6 +39,7 @@ class ChipValues:
         excused: those of the unproven ops, by chip and name, of which no rule says how they are
             divided.
         reordered: whether a part of an op may add in another order.
+        made: number of what each op makes, before it is known for a value of the model.
     """
 
     ops: int = 0
@@ -45,6 +47,7 @@ class ChipValues:
     outputs: dict[str, int] = field(default_factory=dict[str, int])
     excused: set[Place] = field(default_factory=set[Place])
     reordered: bool = False
+    made: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
 
 
 def number_chips(
@@ -54,6 +57,7 @@ def number_chips(
     wires: Sequence[Wire],
     identities: OwnIdentities,
     *,
+    classes: int = 1,
     placeholders: bool,
     planned: bool = False,
 ) -> ChipValues:
@@ -65,6 +69,7 @@ def number_chips(
         chips: used chips, in any order.
         wires: all tensors that travel.
         identities: of ops that are like no other.
+        classes: of a round; what the host gives to each has the model's values.
         placeholders: whether `ConstantOfShape` stands for weights.
         planned: whether a plan may have divided ops.
     """
@@ -77,9 +82,14 @@ def number_chips(
 
             parts = PlannedParts(numbers, source, sums=planned)
         chain = _Chain(numbers, source, wires, identities, placeholders, assumed, parts)
-        chain.run(chips)
+        chain.run(chips, given)
         return chain
 
+    given = {
+        own: number
+        for name, number in input_numbers(source.model, numbers).items()
+        for own in class_names(name, classes)
+    }
     chain = walked(frozenset())
     for _ in range(MAX_ROUNDS):
         if not numbers.pending or not evaluate_pending(numbers):
@@ -134,12 +144,12 @@ class _Chain:
         self._parts = parts
         self._arrived: dict[tuple[int, str], int] = {}
         self._open: dict[Place, tuple[ir.Node, tuple[int, ...], str]] = {}
-        self._ops = 0
+        self._made: dict[ir.Node, int] = {}
 
-    def run(self, chips: Sequence[ChipModel]) -> None:
+    def run(self, chips: Sequence[ChipModel], given: dict[str, int]) -> None:
         """See the class."""
         self._identities.begin_chips()
-        self._deliver(HOST, input_numbers(self._source.model, self._numbers))
+        self._deliver(HOST, given)
         for chip in chips_in_dataflow_order(chips, self._wires):
             graph = chip.model.graph
             known: Numbers = {}
@@ -183,7 +193,7 @@ class _Chain:
 
     def result(self) -> ChipValues:
         """What was found."""
-        found = ChipValues(self._ops)
+        found = ChipValues(len(self._made), made=self._made)
         found.reordered = self._parts is not None and self._parts.reordered
         still = self.open_ops() | (self._assumed & self._open.keys())
         for place, (node, outputs, what) in self._open.items():
@@ -210,7 +220,7 @@ class _Chain:
         outputs = tuple(known[value] for value in named)
         if all(number in self._numbers.constant for number in outputs) and outputs:
             return
-        self._ops += 1
+        self._made[node] = outputs[0] if outputs else -1
         if all(number in self._source.names for number in outputs):
             return
         if self._parts is not None and self._parts.explains(node, known):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import mmap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,18 +114,22 @@ class PiecewiseSession:
         return self._open[key], piece
 
 
-def open_large(path: Path) -> Any:
+def open_large(path: Path, outputs: Collection[str] | None = None) -> Any:
     """A session for `run_large`: of the model of a file, or of its pieces if it is large.
+
+    Args:
+        path: the file.
+        outputs: those of its outputs to which the model is reduced, with what they depend on.
 
     Raises:
         CompileError: as `open_session`; of a large model, once it runs.
     """
-    if path.stat().st_size < _LEAST_OP_BYTES * LEAST_OPS:
+    if outputs is None and path.stat().st_size < _LEAST_OP_BYTES * LEAST_OPS:
         return open_session(path)
     model = onnx.load(path, load_external_data=False)
+    whole = outputs is None or _reduce(model, outputs)
     if len(model.graph.node) < LEAST_OPS or not may_be_cut(model):
-        del model
-        return open_session(path)
+        return open_session(path) if whole else open_session(model, data_folder=path.parent)
     return PiecewiseSession(model, path.parent)
 
 
@@ -140,6 +144,26 @@ def run_large(
     if isinstance(session, PiecewiseSession):
         return session.run(batches, outputs, place)
     return [run_session(session, feeds, outputs, place=place) for feeds in batches]
+
+
+def _reduce(model: onnx.ModelProto, outputs: Collection[str]) -> bool:
+    """Leaves what some outputs depend on, and tells whether that is all."""
+    graph, wanted = model.graph, set(outputs)
+    nodes: list[onnx.NodeProto] = []
+    for node in reversed(graph.node):
+        if not wanted.isdisjoint(node.output):
+            nodes.append(node)
+            wanted.update(_reads([node]))
+    if len(nodes) == len(graph.node):
+        return True
+    kept: dict[str, Any] = {
+        "node": nodes[::-1],
+        "input": [value for value in graph.input if value.name in wanted],
+        "output": [value for value in graph.output if value.name in outputs],
+        "initializer": [tensor for tensor in graph.initializer if tensor.name in wanted],
+    }
+    graph.CopyFrom(onnx.GraphProto(name=graph.name, value_info=graph.value_info, **kept))
+    return False
 
 
 @dataclass

@@ -10,15 +10,23 @@ from typing import Any
 import numpy as np
 import onnx
 import onnx.parser
+import onnx_ir as ir
 import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.api import CompileResult, compile_model
+from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.checking.entry.run_folder import run_folder
+from mcm_compiler.checking.structure_step import prove_folder
 from mcm_compiler.cli.main import cli
+from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.difference.sides import read_package
+from mcm_compiler.equivalence.round_classes import RoundClasses
+from mcm_compiler.equivalence.values.own_identities import OwnIdentities
+from mcm_compiler.equivalence.values.value_numbers import OpKey
 from mcm_compiler.execution.runner import open_session, run_model
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_hardware.families.ring.ring_target import RingTarget, mcm4
@@ -67,6 +75,60 @@ def folder(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert result.verification.holds
     assert result.verification.classes == 3
     return path
+
+
+def test_classes_with_the_ops_of_another_do_not_run(folder: Path, model: Path) -> None:
+    """A part of the chips runs, and makes what all of them make."""
+    opened = open_folder(folder)
+    proof = prove_folder(opened)
+    assert proof.whole
+    assert proof.runs is not None
+    assert proof.runs.classes == (0,)
+    rng = np.random.default_rng(3)
+    feeds = [{n: rng.random((8, 64), dtype=np.float32) for n in "xy"} for _ in range(2)]
+    chips, wires = [chip.chip for chip in opened.chips], opened.manifest.wires
+    made = run_chain(folder, chips, wires, ["a", "b"], feeds, classes=proof.runs)
+    for given, results in zip(feeds, made, strict=True):
+        for name, array in run_model(model, given).items():
+            assert np.array_equal(results[name], array)
+
+
+def test_a_class_with_an_op_of_its_own_runs() -> None:
+    """Of two classes each makes a value that no other makes."""
+    nodes = [ir.node("Relu", [ir.val(f"x@{k}")], name=f"r@{k}") for k in (0, 1, 2)]
+    ends = [value for node in nodes for value in node.inputs]
+    outputs = [node.outputs[0] for node in nodes]
+    for k, value in enumerate(outputs):
+        value.name = f"y@{k}"
+    chip = ChipModel(0, ir.Model(ir.Graph(ends, outputs, nodes=nodes), ir_version=10), (), ())
+    wires = [Wire(f"x@{k}", HOST, (0,)) for k in (0, 1, 2)]
+    wires += [Wire(f"y@{k}", 0, (HOST,)) for k in (0, 1, 2)]
+    runs = RoundClasses([chip], wires).runs(dict(zip(nodes, (7, 7, 8), strict=True)))
+    assert runs.classes == (0, 2)
+    assert runs.tensors == {(HOST, "x@0"), (HOST, "x@2"), (0, "y@0"), (0, "y@2")}
+
+
+def test_each_class_of_a_round_draws_for_itself(tmp_path: Path) -> None:
+    """Two classes may draw what one op of the model draws; one class may not draw it twice."""
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 17]> m (float[8,8] x) => (float[8,8] y) '
+        "{ [noise] n = RandomNormalLike (x) [sum] y = Add (x, n) }"
+    )
+    onnx.save(proto, tmp_path / "m.onnx")
+    result = compiled(tmp_path / "m.onnx", "mcm4", tmp_path / "out", round=2, replicas=1)
+    assert result.verification is not None
+    assert result.verification.structure is not None
+    assert result.verification.structure.whole
+    identities, key = OwnIdentities(2), OpKey("", "RandomNormal", "", 1, (), (), (True,))
+    identities.begin_source()
+    own = identities.of(key, "n")
+    identities.begin_chips()
+    found: list[Any] = []
+    for name in ("n@0", "n@1", "m@1", "n"):
+        identities.node = name
+        found.append(identities.of(key, name))
+    assert found[:2] == [own, own]
+    assert own not in found[2:]
 
 
 def test_a_folder_of_rounds_holds_with_figures_per_inference(folder: Path, model: Path) -> None:

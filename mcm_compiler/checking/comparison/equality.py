@@ -16,7 +16,7 @@ from mcm_compiler.artifact.chain import ChipFiles, run_chain
 from mcm_compiler.checking.comparison import output_coverage, user_data
 from mcm_compiler.contracts.chips import PLANNED_PROPERTY, with_state_wires
 from mcm_compiler.contracts.target import ChipState, Wire
-from mcm_compiler.contracts.verification import OutputComparison, Verification
+from mcm_compiler.contracts.verification import OutputComparison, StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution import inputs, runner, runtime_values
 from mcm_compiler.execution.piecewise import open_large, run_large
@@ -56,15 +56,16 @@ class ReadFolder:
         path: a staging or output folder.
         annotated: the model; not changed.
         shape_only: whether its weights are placeholders, with which nothing is compared.
-        classes: inferences of a round; they take `CLASS_INPUTS` inputs of every seed in turn.
-        reordered: whether parts of ops may add in another order, as their structure shows.
+        classes: inferences of a round; those that run take `CLASS_INPUTS` inputs of every seed in
+            turn.
+        structure: what was proven without a run.
     """
 
     path: Path
     annotated: ir.Model
     shape_only: bool
     classes: int = 1
-    reordered: bool = False
+    structure: StructureProof | None = None
 
 
 def verify_folder(
@@ -105,6 +106,8 @@ def verify_folder(
     if read.shape_only:
         return Verification((), (), skipped="shape-only weights")
     folder, reference = read.path, read.annotated
+    runs = None if read.structure is None else read.structure.runs
+    dealt = range(read.classes) if runs is None else runs.classes
     random, _ = random_outputs(reference)
     outputs = list(dict.fromkeys(v.name or "" for v in reference.graph.outputs))
     try:
@@ -119,7 +122,7 @@ def verify_folder(
         if len(used) == enough:
             break
         try:
-            few = min(read.classes, CLASS_INPUTS)
+            few = min(len(dealt), CLASS_INPUTS)
             drawn = [
                 _run_on_random(session, reference, seed * few + k, outputs) for k in range(few)
             ]
@@ -131,7 +134,7 @@ def verify_folder(
                 break
             continue
         used.append(seed)
-        taken = [drawn[k % few] for k in range(read.classes)]
+        taken = [drawn[k % few] for k in range(len(dealt))]
         batches += [feeds for feeds, _ in taken]
         expected += [results for _, results in taken]
     seen = [name for name in outputs if name not in random]
@@ -146,7 +149,7 @@ def verify_folder(
             remedy="check with your own data: mcmc check FOLDER --input x.npz",
         )
     single = with_state_wires(wires, states)
-    chain = partial(run_chain, folder, chips, classes=read.classes)
+    chain = partial(run_chain, folder, chips, classes=runs or read.classes)
     actual = chain(single, outputs, batches)
     steps = _steps_of(reference, batches[0], used, states)
     if steps:
@@ -154,7 +157,8 @@ def verify_folder(
         expected += [{name: made[name] for name in outputs} for made in stepped]
         actual += chain(wires, outputs, steps, states=states)
         batches += steps
-    relative = _relative_tolerance(reference, len(chips), read.reordered)
+    reordered = read.structure is not None and read.structure.reordered
+    relative = _relative_tolerance(reference, len(chips), reordered)
     compared = tuple(
         _compare(name, [e[name] for e in expected], [a[name] for a in actual], relative)
         for name in outputs
@@ -192,7 +196,8 @@ def verify_folder(
         return found
     from mcm_compiler.checking.comparison.stock_options import compare_stock
 
-    return compare_stock(found, stock, folder, partial(chain, single), batches[0], seen)
+    whole = partial(run_chain, folder, chips, single, classes=read.classes)
+    return compare_stock(found, stock, folder, whole, batches[0], seen)
 
 
 def _without_runtime(refusal: CompileError) -> Verification:

@@ -81,6 +81,7 @@ class GraphWalk:
         self.initializers(graph, known)
         scope = op_keys.NodeScope(self._model.opset_imports)
         for node in graph:
+            self._identities.node = node.name or ""
             self._node(node, known, scope)
             if after is not None:
                 after(node, known)

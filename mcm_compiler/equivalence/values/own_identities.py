@@ -8,10 +8,12 @@ to begin.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable
 
 from mcm_compiler.equivalence.values.value_numbers import OpKey, ValueNumbers
 from mcm_compiler.graph.constants import RANDOM_OPS
+from mcm_compiler.graph.rounds import class_of
 
 _KNOWN_DOMAINS = frozenset({"", "com.microsoft", "ai.onnx.ml"})
 
@@ -34,16 +36,22 @@ def is_like_no_other(key: OpKey, numbers: ValueNumbers) -> bool:
 class OwnIdentities:
     """Gives identities to the ops of a model, and hands them out to those of the chips.
 
+    Args:
+        classes: of a round, each of which draws what the model draws.
+
     Attributes:
         given: how often an identity was asked for.
+        node: name of the op of the main graph that asks, which tells its class.
         repeated: names of outputs of ops that took one that another op has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, classes: int = 1) -> None:
         self.given = 0
+        self.node = ""
+        self._classes = classes
         self.repeated: list[str] = []
         self._source: dict[OpKey, dict[str, int]] = {}
-        self._free: dict[OpKey, dict[str, int]] | None = None
+        self._free: list[dict[OpKey, dict[str, int]]] | None = None
 
     def begin_source(self) -> None:
         """The next ops are those of the model."""
@@ -51,7 +59,9 @@ class OwnIdentities:
 
     def begin_chips(self) -> None:
         """The next ops are those of the chips, which take the identities of the model's."""
-        self._free = {key: dict(names) for key, names in self._source.items()}
+        self._free = [
+            {key: dict(names) for key, names in self._source.items()} for _ in range(self._classes)
+        ]
         self.repeated = []
 
     def of(self, key: OpKey, name: str) -> Hashable:
@@ -64,8 +74,14 @@ class OwnIdentities:
                 taken += "'"
             known[taken] = self.given
             return ("own", self.given)
-        free = self._free.get(key, {})
-        if not free:
-            self.repeated.append(name)
-            return ("more", self.given, name)
-        return ("own", free.pop(name if name in free else next(iter(free))))
+        drawn_by = class_of(self.node) if self._classes > 1 else None
+        # What all classes share takes an identity from each.
+        free = self._free if drawn_by is None else self._free[drawn_by[1] :][:1]
+        alike = [of_class.get(key, {}) for of_class in free]
+        own = (class_of(name) if drawn_by else None) or (name, 0)
+        for taken in itertools.chain(own[:1], alike[0]) if alike else ():
+            if all(taken in names for names in alike):
+                (identity, *_) = [names.pop(taken) for names in alike]
+                return ("own", identity)
+        self.repeated.append(name)
+        return ("more", self.given, name)

@@ -165,7 +165,7 @@ def _conditions(
     if random := verification.get("random_outputs"):
         details.append(f"{count_text(len(random), 'random output')} not compared")
     if (classes := verification.get("classes", 1)) > 1:
-        details.append(f"each of {classes} classes")
+        details.append(f"each of {classes} classes; those with the ops of another do not run")
     if steps := verification.get("steps"):
         details.append(f"{count_text(steps, 'step')} of a sequence with the states on the chips")
     if claim["ops"] is not None:

@@ -9,7 +9,6 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.class_views import prove_classes
 from mcm_compiler.artifact.emit import input_entries
 from mcm_compiler.checking.comparison import equality
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
@@ -19,6 +18,7 @@ from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES, states_of, with_sta
 from mcm_compiler.contracts.replication import REPLICATION
 from mcm_compiler.contracts.verification import EMITTED, VERIFICATION, StructureProof
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.equivalence.values.followed_passes import constant_bytes, unfollowed_passes
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.graph.constants import random_outputs
@@ -74,9 +74,7 @@ class Verify(Pass):
         proof = _structure(model, context, annotated, unlike)
         give_back()
         verification = equality.verify_folder(
-            equality.ReadFolder(
-                context.staging.path, annotated, source.shape_only, classes, proof.reordered
-            ),
+            equality.ReadFolder(context.staging.path, annotated, source.shape_only, classes, proof),
             [chip.chip for chip in CHIP_MODELS.get(model)],
             WIRES.get(model),
             range(options.seed, options.seed + options.verify_seeds),
@@ -133,7 +131,7 @@ def _structure(
     emitted = [
         replace(chip, model=load_model(folder / layout.chip_file(chip.chip))) for chip in chips
     ]
-    proof = prove_classes(
+    proof = prove_chips(
         annotated,
         emitted,
         with_state_wires(WIRES.get(model), states_of(chips)),
