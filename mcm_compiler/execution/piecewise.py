@@ -147,7 +147,7 @@ def run_large(
 
 
 def _reduce(model: onnx.ModelProto, outputs: Collection[str]) -> bool:
-    """Leaves what some outputs depend on, and tells whether that is all."""
+    """Leaves what some outputs depend on, and reports whether that is all."""
     graph, wanted = model.graph, set(outputs)
     nodes: list[onnx.NodeProto] = []
     for node in reversed(graph.node):

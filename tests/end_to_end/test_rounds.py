@@ -95,8 +95,8 @@ def test_classes_with_the_ops_of_another_do_not_run(folder: Path, model: Path) -
 
 def test_a_class_with_an_op_of_its_own_runs() -> None:
     """Of two classes each makes a value that no other makes."""
-    nodes = [ir.node("Relu", [ir.val(f"x@{k}")], name=f"r@{k}") for k in (0, 1, 2)]
-    ends = [value for node in nodes for value in node.inputs]
+    ends = [ir.val(f"x@{k}") for k in (0, 1, 2)]
+    nodes = [ir.node("Relu", [value], name=f"r@{k}") for k, value in enumerate(ends)]
     outputs = [node.outputs[0] for node in nodes]
     for k, value in enumerate(outputs):
         value.name = f"y@{k}"

@@ -41,7 +41,7 @@ class OwnIdentities:
 
     Attributes:
         given: how often an identity was asked for.
-        node: name of the op of the main graph that asks, which tells its class.
+        node: name of the op of the main graph that asks, which shows its class.
         repeated: names of outputs of ops that took one that another op has.
     """
 
