@@ -14,7 +14,7 @@ import sys
 from typing import Any, NoReturn, cast
 
 from llvmlite import binding as llvm
-from numba import jit
+from numba import jit, types
 from numba.core import codegen, cpu, externals
 from numba.core.caching import NullCache
 from numba.core.compiler_lock import global_compiler_lock
@@ -35,10 +35,46 @@ from mcm_compiler.processes.kernel_archive import common_level
 TARGET = "mcmc"
 
 
+_WRAPPER = "_ZN7cpython"
+"""Begins the names of functions that Python calls."""
+
+_SELF = codegen.RuntimeLinker.PREFIX
+"""Begins the names of pointers to functions that call themselves."""
+
+
 class KernelLibrary(codegen.JITCodeLibrary):
-    """Machine code of a kernel; its bitcode, which callers link, is parsed when one is compiled."""
+    """Machine code of a kernel; its bitcode, which callers link, is parsed when one is compiled.
+
+    What only kernels call becomes machine code as part of each caller that Python calls, and is
+    optimised there. A kernel that calls itself has its own, which such a call looks for.
+    """
 
     _bitcode: bytes | None = None
+    _is_part = False
+
+    def finalize(self) -> None:
+        """Adds what it calls, and makes machine code where it is no part of others."""
+        numba: Any = self
+        own = numba._final_module
+        self._is_part = numba._object_caching_enabled and not (
+            any(each.name.startswith(_WRAPPER) for each in own.functions)
+            or any(each.name.startswith(_SELF) for each in own.global_variables)
+        )
+        cast("Any", super()).finalize()
+
+    def _optimize_final_module(self) -> None:
+        if not self._is_part:
+            cast("Any", super())._optimize_final_module()
+
+    def _finalize_final_module(self) -> None:
+        numba: Any = self
+        if not self._is_part:
+            cast("Any", super())._finalize_final_module()
+            return
+        numba._finalize_dynamic_globals()
+        numba._verify_declare_only_symbols()
+        numba._compiled_object = b""
+        numba._finalized = True
 
     def serialize_using_object_code(self) -> Any:
         """The plain form, and the names of the symbols that are defined in it."""
@@ -57,10 +93,12 @@ class KernelLibrary(codegen.JITCodeLibrary):
         name, _, (machine_code, bitcode, symbols) = state
         library: Any = codegen.create_library(name)
         library.enable_object_caching()
-        library._set_compiled_object(machine_code)
         library._bitcode = bitcode
-        library._finalize_final_module()
-        codegen._engine._defined_symbols.update(symbols)
+        if machine_code:
+            library._set_compiled_object(machine_code)
+            cast("Any", super(KernelLibrary, library))._finalize_final_module()
+            codegen._engine._defined_symbols.update(symbols)
+        library._finalized = True
         return library
 
     def _get_module_for_linking(self) -> Any:
@@ -73,6 +111,11 @@ class KernelCodegen(codegen.JITCPUCodegen):
     """Code for the common level of processors, for this processor where it has none."""
 
     _library_class = KernelLibrary
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        """Has machine code find its environment, where there is machine code."""
+        if cast("Any", self)._engine.is_symbol_defined(env_name):
+            cast("Any", super()).set_env(env_name, env)
 
     def _get_host_cpu_name(self) -> str:
         return common_level() or cast("Any", super())._get_host_cpu_name()
@@ -137,9 +180,18 @@ class KernelDispatcher(CPUDispatcher):
 
 
 class Kernel(KernelDispatcher):
-    """A kernel: read from the cache, or compiled and kept, for each signature."""
+    """A kernel: read from the cache, or compiled and kept, for each signature.
+
+    A kernel that calls it with a constant or a small integer calls what other integers call.
+    """
 
     kept = True
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """The types of a call from a kernel."""
+        widened = [_widened(each) for each in args]
+        named = {name: _widened(each) for name, each in kws.items()}
+        return cast("Any", super()).get_call_template(widened, named)
 
     def compile(self, sig: Any) -> Any:
         """The function for a signature; its cache is looked for at the first one."""
@@ -150,6 +202,11 @@ class Kernel(KernelDispatcher):
             with contextlib.suppress(RuntimeError):
                 numba._cache = KernelCache(numba.py_func, way)
         return super().compile(sig)
+
+
+def _widened(kind: Any) -> Any:
+    plain = types.unliteral(kind)
+    return types.int64 if plain in types.signed_domain else plain
 
 
 class InnerKernel(Kernel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -61,3 +61,42 @@ def test_lean_kernels_make_no_arrays(compiling: Any):
 
     with pytest.raises(TypingError, match="zeros"):
         calls_it(3)
+
+
+def test_a_kernel_is_compiled_once_for_integers_of_any_size_and_constants():
+    @inner_njit
+    def plus(value: int, more: int, wanted: bool) -> int:
+        return value + more if wanted else value
+
+    @entry_njit
+    def calls_it(values: Any) -> int:
+        return plus(values[0], 1, True) + plus(2, values[1], False) + plus(values.size, 3, True)
+
+    assert calls_it(np.array([2**31 - 1, 5], np.int32)) == 2**31 + 2 + 5
+    assert len(cast("Any", plus).overloads) == 1
+
+
+@pytest.mark.parametrize("compiling", INNER)
+def test_what_only_kernels_call_is_no_machine_code_of_its_own(compiling: Any):
+    inner = compiling(_sum)
+
+    @entry_njit
+    def calls_it(values: Any) -> float:
+        return inner(values)
+
+    assert calls_it(np.array([1.0, 2.5])) == 3.5
+    for kernel, own in ((inner, False), (calls_it, True)):
+        (compiled,) = cast("Any", kernel).overloads.values()
+        assert bool(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)) is own
+
+
+def test_a_kernel_that_calls_itself():
+    @inner_njit
+    def halvings(value: int) -> int:
+        return 0 if value < 2 else 1 + halvings(value // 2)
+
+    @entry_njit
+    def calls_it(value: int) -> int:
+        return halvings(value) + halvings(value + 1)
+
+    assert calls_it(1 << 20) == 40
