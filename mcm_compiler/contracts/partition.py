@@ -197,7 +197,13 @@ class PartitionProblem(ReadOnlyArrays):
 
     def within(self, limits: PackageLimits) -> PartitionProblem:
         """The same units on another package, with the rows that depend on units alone."""
-        found = replace(self, limits=limits)
+        return self._with_rows(replace(self, limits=limits))
+
+    def storing(self, weight_bytes: Longs) -> PartitionProblem:
+        """The same with other bytes of weights, of states of more sequences for instance."""
+        return self._with_rows(replace(self, weight_bytes=weight_bytes))
+
+    def _with_rows(self, found: PartitionProblem) -> PartitionProblem:
         for name in ("clone_closure", "placed_readers", "placed_weight_users"):
             vars(found)[name] = getattr(self, name)
         return found

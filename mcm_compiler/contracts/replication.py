@@ -34,6 +34,8 @@ class PipelineCount:
             empty if none does.
         partitions: `[R, N]`, partitions of these seconds: the first row under the analytic model,
             the fastest row on the simulator; None if there are no seconds.
+        wait_s: seconds of the package, by the analytic model, between steps of as many sequences as
+            the first partition has memory for: latency by their number; 0 without states.
     """
 
     replicas: int
@@ -43,6 +45,7 @@ class PipelineCount:
     bound: LowerBound | None = None
     ruled_out: str = ""
     partitions: Ints | None = field(default=None, compare=False, repr=False)
+    wait_s: float = field(default=0.0, compare=False, repr=False)
 
     @property
     def bound_s(self) -> float | None:
@@ -53,6 +56,11 @@ class PipelineCount:
     def seconds(self) -> float | None:
         """The simulated seconds if there are any, else the analytic model's."""
         return self.analytic_s if self.simulated_s is None else self.simulated_s
+
+    @property
+    def served_s(self) -> float | None:
+        """The same, or those that steps of sequences wait for each other, if these are more."""
+        return None if self.seconds is None else max(self.seconds, self.wait_s)
 
     @property
     def rows(self) -> tuple[Ints, ...]:
@@ -125,7 +133,7 @@ class Replication:
     def fallbacks(self) -> tuple[Replication, ...]:
         """Alternatives if no partition runs with this number: the others, best first."""
         others = [one for one in self.considered if one.replicas != self.replicas]
-        known = [(one.seconds, one.replicas, one) for one in others if one.seconds is not None]
+        known = [(one.served_s, one.replicas, one) for one in others if one.served_s is not None]
         return tuple(self.with_count(one) for _, _, one in sorted(known, key=lambda row: row[:2]))
 
     def bound(self, pipeline: LowerBound) -> LowerBound:

@@ -197,9 +197,10 @@ class Parallelize(ShardOversized):
 
         def build(division: replication.Division) -> Candidate | None:
             try:
-                return replace(self, **division._asdict())._built(kept_copy(original), quiet)
+                built = replace(self, **division._asdict())._built(kept_copy(original), quiet)
             except CompileError:
                 return None
+            return None if built.states < whole.states else built
 
         def promising() -> list[tuple[float, replication.Division]]:
             return division_search.promising(

@@ -51,6 +51,7 @@ from mcm_passes.mapping.solving.solve import given_answer, solve, with_chips
 from mcm_passes.parallelism.copies import chosen_round
 from mcm_passes.parallelism.divisions.candidate import LATENCY_STRATEGY
 from mcm_passes.parallelism.replicas import replica_search
+from mcm_passes.parallelism.replicas.in_flight import in_flight
 
 WALKING = "local_search"
 """The search for large problems that may not fit by estimates."""
@@ -232,7 +233,9 @@ class PartitionPass(Pass):
             )
         # Under a limit in seconds all of them are for the number that seems best.
         further = 0 if options.budget_s is not None or refines else level.further
-        found = replica_search.solve_replicas(problem, chosen, solve_share, further, starts)
+        flight = in_flight(model, problem, context.target.cost_model(), options)
+        serve_share = replica_search.with_sequences(solve_share, flight)
+        found = replica_search.solve_replicas(problem, chosen, serve_share, further, starts)
         return _bounded(found, level.effort_s)
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from math import inf
 from typing import NamedTuple
 
+import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts import replication
@@ -21,7 +22,7 @@ from mcm_compiler.pipeline.passes import PassContext
 from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.objective_solve import solve_for
 from mcm_passes.parallelism.copies import chosen_round, round_search
-from mcm_passes.parallelism.replicas import replicas, unrolling
+from mcm_passes.parallelism.replicas import in_flight, replicas, unrolling
 
 LATENCY_STRATEGY = "frontier{walked=true}"
 """Finds latencies of divided graphs, most of which have too many ideals."""
@@ -50,9 +51,10 @@ def periods_of(chosen: replication.Replication) -> Periods:
     """Of a choice among the numbers of pipelines."""
     own = next((one for one in chosen.considered if one.replicas == chosen.replicas), None)
     bounds = (one.bound_s for one in chosen.considered if one.bound_s is not None)
-    if own is None or own.seconds is None or own.analytic_s is None:
+    if own is None or own.served_s is None or own.analytic_s is None:
         return Periods(inf, inf, min(bounds, default=0.0))
-    return Periods(own.seconds, own.analytic_s, min(bounds, default=0.0))
+    analytic_s = max(own.analytic_s, own.wait_s)
+    return Periods(own.served_s, analytic_s, min(bounds, default=0.0))
 
 
 def free(options: CompileOptions) -> bool:
@@ -116,7 +118,19 @@ class Candidate:
             simulated=simulated,
             numbers=self.numbers,
             below_s=below_s,
+            flight=self.flight,
         )
+
+    @property
+    def states(self) -> int:
+        """How many states stay on chips."""
+        return 0 if self.flight is None else int(np.count_nonzero(self.flight.each_bytes))
+
+    @cached_property
+    def flight(self) -> in_flight.InFlight | None:
+        """Sequences whose states the chips hold; None without any."""
+        costs, options = self.context.target.cost_model(), self.context.options
+        return in_flight.in_flight(self.model, self.problem, costs, options)
 
     @cached_property
     def fastest(self) -> round_search.Round | None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_passes.parallelism.replicas.in_flight import InFlight, way_s
 
 HALVINGS = 12
 """Steps by which a period is found, between the work of each chip and `MOST` times that."""
@@ -52,6 +53,7 @@ class PeriodEstimate:
         numbers: of replicas that count, with the chips of each.
         parts: of ops that are in pieces already, each unit by unit.
         rounds: most inferences that a pipeline may compute together.
+        flight: sequences whose states chips hold, as many as a period needs; None without states.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class PeriodEstimate:
         numbers: Sequence[tuple[int, int]],
         parts: Iterable[Sequence[int]],
         rounds: int,
+        flight: InFlight | None = None,
     ) -> None:
         self._problem, self._launch_s, self._numbers = problem, launch_s, numbers
         self._copies = [count for count in range(1, rounds + 1) if rounds % count == 0]
@@ -75,6 +78,11 @@ class PeriodEstimate:
         joins[made[leaves]] = 0.0
         slots = problem.limits.channel_slots
         np.add.at(sent, made[leaves], slots * problem.tensor_bytes[leaves])
+        self._flight, states = flight, np.zeros(problem.num_units)
+        if flight is not None:
+            rows = np.repeat(flight.each_bytes, np.diff(problem.weight_ptr))
+            np.add.at(states, problem.weight_users, rows)
+        self._states: list[float] = states.tolist()
         self._weights, self._joins, self._sent = weights.tolist(), joins.tolist(), sent.tolist()
         self._seconds: list[float] = problem.compute_s.tolist()
         self._relayed = {
@@ -121,14 +129,23 @@ class PeriodEstimate:
 
         Infinity if no number fits, or none is within `MOST` times the work of each chip.
         """
-        seconds, relayed, held = self._sums(pieces)
-        room = min(self._problem.limits.sram_bytes)
+        seconds, relayed, held, states = self._sums(pieces)
+        room, flight = min(self._problem.limits.sram_bytes), self._flight
+        least = held.tolist()
+
+        def packs(period_s: float, count: int, each: int) -> bool:
+            taken = least
+            if flight is not None:
+                work_s = float(seconds[-1]) / self._speed
+                latency_s = work_s + way_s(self._problem.limits, each)
+                if (more := flight.further(latency_s, period_s * count)) is None:
+                    return False
+                taken = (held + more * states).tolist()
+            most_s = period_s * count * self._speed
+            return _packs(alone[count], taken, most_s, room, each, self._copies)
 
         def fits(period_s: float) -> bool:
-            return any(
-                _packs(alone[count], held, period_s * count * self._speed, room, each, self._copies)
-                for count, each in self._numbers
-            )
+            return any(packs(period_s, count, each) for count, each in self._numbers)
 
         # A chip hands on once what is made of all the pieces before those that it runs.
         alone = {count: (seconds + relayed / count).tolist() for count, _ in self._numbers}
@@ -143,27 +160,31 @@ class PeriodEstimate:
     def _each_s(self, whole_s: float, count: int) -> float:
         return self._launch_s + max(whole_s - self._launch_s, 0.0) / count
 
-    def _sums(self, pieces: Mapping[int, Pieces]) -> tuple[Floats, Floats, list[float]]:
-        """Seconds, relays for one pipeline, and bytes of all pieces up to each, in order."""
-        rows: list[tuple[float, float, float]] = [(0.0, 0.0, 0.0)]
+    def _sums(self, pieces: Mapping[int, Pieces]) -> tuple[Floats, Floats, Floats, Floats]:
+        """Seconds, relays for one pipeline, bytes, and bytes of a further sequence.
+
+        Each of all pieces up to each, in order.
+        """
+        rows: list[tuple[float, float, float, float]] = [(0.0, 0.0, 0.0, 0.0)]
         for unit, copied in enumerate(self._problem.clonable.tolist()):
             if copied:
                 continue
             seconds, weights, sent = self._seconds[unit], self._weights[unit], self._sent[unit]
             if (cut := pieces.get(unit)) is None:
                 relayed_s = self._relayed.get(unit, 0.0) * seconds / self._least_s
-                rows.append((seconds, relayed_s, weights + sent))
+                rows.append((seconds, relayed_s, weights + sent, self._states[unit]))
                 continue
             for piece in range(cut.count):
                 own = cut.each_bytes
                 own = (0.0 if piece else weights) if own is None else own
                 before_s = cut.joins_s * piece / cut.count
                 relayed_s = before_s * cut.each_s / self._least_s
-                rows.append((cut.each_s, relayed_s, own + sent / cut.count))
+                states = self._states[unit] / cut.count
+                rows.append((cut.each_s, relayed_s, own + sent / cut.count, states))
             if cut.behind_s:
-                rows.append((cut.behind_s, 0.0, 0.0))
-        seconds, relayed, held = np.cumsum(np.array(rows), axis=0).T
-        return seconds, relayed, held.tolist()
+                rows.append((cut.behind_s, 0.0, 0.0, 0.0))
+        seconds, relayed, held, states = np.cumsum(np.array(rows), axis=0).T
+        return seconds, relayed, held, states
 
 
 def _packs(

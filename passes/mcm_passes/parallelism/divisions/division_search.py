@@ -61,7 +61,8 @@ def promising(
         record.node: [unit_of[name] for name in record.pieces if name in unit_of]
         for record in done.operators
     }
-    estimate = PeriodEstimate(whole.problem, launch_s, whole.numbers, parts.values(), whole.rounds)
+    most = whole.rounds, whole.flight
+    estimate = PeriodEstimate(whole.problem, launch_s, whole.numbers, parts.values(), *most)
     constants = constant_values(model.graph)
     group_of = (FUSION_PLAN.find(model) or FusionPlan(())).group_of
     ops = {node.name or "": node for node in model.graph}

@@ -23,7 +23,9 @@ from mcm_compiler.contracts.replication import PipelineCount, Replication
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.pipeline.passes import PassContext
 from mcm_compiler.text.units import seconds_text
+from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.solving import planned_memory
+from mcm_passes.parallelism.replicas.in_flight import InFlight
 from mcm_passes.parallelism.replicas.replicas import on_share, share_evaluator
 
 CLOSE = 0.06
@@ -203,6 +205,44 @@ def _solved(
     return Solved(partition, not planned_memory.overflows(problem, partition, budget), simulated_s)
 
 
+def with_sequences(solve: SolveShare, flight: InFlight | None) -> SolveShare:
+    """The same with memory for sequences, whose steps may have to wait for each other.
+
+    Bounds are on partitions that have memory for those of the problem alone.
+    """
+    if flight is None:
+        return solve
+
+    def solve_share(
+        problem: PartitionProblem,
+        pipelines: int,
+        /,
+        *,
+        persist: bool,
+        known: tuple[Ints, ...] = (),
+        searches: bool = True,
+    ) -> Solved:
+        sequences = flight.reserved(problem, known)
+        while True:
+            held = flight.holding(problem, sequences)
+            try:
+                found = solve(held, pipelines, persist=persist, known=known, searches=searches)
+                break
+            except CompileError:
+                if held is problem:
+                    raise
+                sequences = flight.held
+        partition, own_s = found.partition, found.simulated_s
+        if held is not problem:
+            bound = lower_bound(problem)
+            bound = replace(bound, seconds=min(bound.seconds, partition.period_s))
+            partition = replace(partition, bound=bound)
+        wait_s = flight.wait_s(problem, sequences)
+        return Solved(partition, found.fits, lambda: max(own_s(), wait_s))
+
+    return solve_share
+
+
 def solve_replicas(
     problem: PartitionProblem,
     chosen: Replication,
@@ -332,13 +372,13 @@ def _first_that_runs(
 def _promising(replication: Replication, tried: set[int]) -> list[PipelineCount]:
     """Other numbers with a partition, fastest first."""
     rest = [one for one in replication.considered if one.replicas not in tried]
-    known = [(one.seconds, one.replicas, one) for one in rest if one.seconds is not None]
+    known = [(one.served_s, one.replicas, one) for one in rest if one.served_s is not None]
     return [one for _, _, one in sorted(known, key=lambda row: row[:2])]
 
 
 def _may_win(one: PipelineCount, best_s: float) -> bool:
     """Whether a search may well find something faster than `best_s` per inference."""
-    seconds, analytic_s, bound_s = one.seconds, one.analytic_s, one.bound_s
+    seconds, analytic_s, bound_s = one.served_s, one.analytic_s, one.bound_s
     if seconds is None or analytic_s is None or bound_s is None:
         return False
     promise_s = bound_s * seconds / analytic_s

@@ -32,6 +32,7 @@ from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import mapping_of, periods_of
 from mcm_passes.mapping.solving.lowered_evaluator import LoweredEvaluator
 from mcm_passes.mapping.solving.planned_memory import first_planned, searches_cost_minutes
+from mcm_passes.parallelism.replicas.in_flight import InFlight
 
 LEAST_GAIN = 0.005
 """Share of simulated throughput that more pipelines must add: each of them costs the memory of all
@@ -82,6 +83,7 @@ def choose_replicas(
     simulated: bool = True,
     numbers: Sequence[tuple[int, int]] | None = None,
     below_s: float = inf,
+    flight: InFlight | None = None,
 ) -> Replication:
     """The number of pipelines with the most throughput on the simulator.
 
@@ -99,20 +101,22 @@ def choose_replicas(
         numbers: of pipelines, with the chips of each; None for all that count.
         below_s: seconds per inference of the package that count. A number that cannot undercut
             them by `LEAST_GAIN` has a bound alone.
+        flight: sequences, where states stay on chips: first partitions have memory for as many as
+            keep a pipeline busy, or as many as fit, and waits of too few of them count.
     """
     chips = problem.num_chips
     numbers = equal_shares(chips, problem.machine) if numbers is None else numbers
     below_s *= 1.0 - LEAST_GAIN
-    shares = [_share(problem, count, each, below_s) for count, each in numbers]
+    shares = [_share(problem, count, each, below_s, flight) for count, each in numbers]
     tried = [share for share in shares if share.found is not None]
     _refine(tried, below_s)
-    fastest_s = min((share.analytic_s for share in tried), default=inf)
+    fastest_s = min((share.served_s for share in tried), default=inf)
     for share in tried:
         bound_s = share.first.bound_s
         if bound_s is not None and not share.rows and bound_s <= fastest_s * (1.0 + NEAR):
             _plan(share, share.asked(evaluator))
     if evaluator is not None and simulated:
-        _simulate([share for share in tried if share.analytic_s <= below_s], evaluator)
+        _simulate([share for share in tried if share.served_s <= below_s], evaluator)
     considered = tuple(share.count() for share in shares)
     chosen = _fastest(considered)
     whole = Replication(1, chips, considered)
@@ -137,7 +141,8 @@ class _Share:
 
     Attributes:
         first: what is known of it without its partitions.
-        problem: of one of the pipelines.
+        problem: of one of the pipelines, with memory for the states of its sequences.
+        wait_s: seconds of the package between steps of these sequences.
         found: what the family finds for it quickly; None where the number is ruled out.
         rows: partitions of it with their period under the fast model, best first.
         pipeline_s: period of one pipeline on the simulator; None where nothing is known to run.
@@ -146,6 +151,7 @@ class _Share:
 
     first: PipelineCount
     problem: PartitionProblem
+    wait_s: float = 0.0
     found: Outcome | None = None
     rows: list[tuple[float, Ints]] = field(default_factory=list[tuple[float, Ints]])
     pipeline_s: float | None = None
@@ -155,6 +161,11 @@ class _Share:
     def analytic_s(self) -> float:
         """Seconds per inference of the package under the fast model; infinite where unknown."""
         return self.rows[0][0] / self.first.replicas if self.rows else inf
+
+    @property
+    def served_s(self) -> float:
+        """The same, or the wait if that is longer."""
+        return max(self.analytic_s, self.wait_s)
 
     def offer(self, chip_of: Ints | None, periods: Evaluate) -> None:
         """Keeps a partition, if it is valid and faster than those that are known."""
@@ -180,10 +191,13 @@ class _Share:
             analytic_s=self.analytic_s,
             simulated_s=simulated_s,
             partitions=np.stack([row for _, row in self.rows]),
+            wait_s=self.wait_s,
         )
 
 
-def _share(problem: PartitionProblem, replicas: int, each: int, below_s: float) -> _Share:
+def _share(
+    problem: PartitionProblem, replicas: int, each: int, below_s: float, flight: InFlight | None
+) -> _Share:
     """A number with its bound and a first partition, or with what rules it out."""
     shared = on_share(problem, each, replicas)
     first = PipelineCount(replicas, each)
@@ -194,21 +208,26 @@ def _share(problem: PartitionProblem, replicas: int, each: int, below_s: float) 
     share = _Share(replace(first, bound=bound), shared)
     if bound.seconds / replicas > below_s:
         return share
-    share.found = found = mapping_of(shared).first(shared, Budget())
-    share.offer(found.chip_of, periods_of(shared))
+    if flight is None:
+        share.found = mapping_of(shared).first(shared, Budget())
+    else:
+        held = flight.first(shared, bound.seconds)
+        share.problem, share.found, sequences = held.problem, held.found, held.sequences
+        share.wait_s = flight.wait_s(shared, sequences) / replicas
+    share.offer(share.found.chip_of, periods_of(share.problem))
     return share
 
 
 def _refine(shares: list[_Share], below_s: float) -> None:
     """Better partitions for numbers that could win with one, the most promising first."""
-    for share in sorted(shares, key=lambda one: (one.analytic_s, one.first.replicas)):
-        fastest_s = min(one.analytic_s for one in shares)
+    for share in sorted(shares, key=lambda one: (one.served_s, one.first.replicas)):
+        fastest_s = min(one.served_s for one in shares)
         bound_s = share.first.bound_s
         if bound_s is None or bound_s > fastest_s * (1.0 + NEAR):
             continue
-        if share.analytic_s > below_s * (1.0 + NEAR):
+        if share.served_s > below_s * (1.0 + NEAR):
             continue
-        if share.analytic_s <= bound_s * (1.0 + ROOM):
+        if share.analytic_s <= max(bound_s * (1.0 + ROOM), share.wait_s):
             continue
         if not share.rows and searches_cost_minutes(share.problem):
             continue
@@ -221,7 +240,7 @@ def _simulate(shares: list[_Share], evaluator: BatchEvaluator) -> None:
     """Asks the simulator about the best partition of each number, or of those that seem best."""
     known = sorted(
         (share for share in shares if share.rows),
-        key=lambda one: (one.analytic_s, one.first.replicas),
+        key=lambda one: (one.served_s, one.first.replicas),
     )
     if not known:
         return
@@ -232,7 +251,7 @@ def _simulate(shares: list[_Share], evaluator: BatchEvaluator) -> None:
         share.evaluated = not lowers
     fastest_s = inf
     for share in known[:most]:
-        if lowers and share.analytic_s >= fastest_s:
+        if lowers and share.served_s >= fastest_s:
             break
         share.evaluated = True
         share.pipeline_s = _simulated_s(share, share.asked(evaluator))
@@ -264,18 +283,18 @@ def _plan(share: _Share, evaluator: BatchEvaluator | None) -> None:
 
 def _fastest(considered: tuple[PipelineCount, ...]) -> PipelineCount | None:
     """The smallest number that is about as fast as the fastest; None where nothing is known."""
-    known = [one for one in considered if one.seconds is not None]
+    known = [
+        (one.served_s, max(one.analytic_s, one.wait_s), one.replicas, one)
+        for one in considered
+        if one.served_s is not None and one.analytic_s is not None
+    ]
     if not known:
         return None
-    fastest = min(known, key=lambda one: (one.seconds or 0.0, one.replicas))
-    least_s = (fastest.seconds or 0.0) * (1.0 + LEAST_GAIN)
-    analytic_s = min(one.analytic_s or 0.0 for one in known) * (1.0 + LEAST_ANALYTIC_GAIN)
-    near = [
-        one
-        for one in known
-        if (one.seconds or 0.0) <= least_s and (one.analytic_s or 0.0) <= analytic_s
-    ]
-    return min(near, key=lambda one: one.replicas, default=fastest)
+    fastest = min(known, key=lambda row: (row[0], row[2]))
+    least_s = fastest[0] * (1.0 + LEAST_GAIN)
+    analytic_s = min(row[1] for row in known) * (1.0 + LEAST_ANALYTIC_GAIN)
+    near = [row for row in known if row[0] <= least_s and row[1] <= analytic_s]
+    return min(near, key=lambda row: row[2], default=fastest)[3]
 
 
 def share_evaluator(

@@ -21,6 +21,7 @@ from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.contracts.sharding.rules import FactorKind
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import constant_values, leaves, subgraphs
+from mcm_compiler.graph.states import STATES, States
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.mapping.problem.measured_names import planned_kernels
@@ -106,6 +107,8 @@ class KernelCuts:
         self._rules = GraphRules(model, installed_rules())
         self._constants = constant_values(model.graph)
         self._regions = RowRegions(self._rules, self._constants, set(), lambda _: 1, 0.0, CUT_OPS)
+        pairs = (STATES.find(model) or States(())).pairs
+        self._states = {name for pair in pairs for name in (pair.past, pair.present)}
         self.whole: list[tuple[tuple[ir.Node, ...], float]] = []
         self.kernels = [tuple(kernel) for kernel in planned_kernels(model.graph, plan)]
         self._known: dict[tuple[object, ...], tuple[int, KernelCut] | None] = {}
@@ -200,6 +203,9 @@ class KernelCuts:
             return
         values = {v for node in kernel for v in (*node.inputs, *node.outputs) if v is not None}
         if any(static_shape(value) is None for value in values):
+            return
+        # In pieces, what was a state would cross the host's link.
+        if any(value.name in self._states for value in values):
             return
         main = max(
             kernel,

@@ -1,0 +1,178 @@
+"""Sequences in flight: the states that chips hold of them, and the waits of too few.
+
+A step of a sequence starts once the step before has ended, so that N sequences complete at most N
+steps in the latency of one. Their states take memory that weights may need as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.arrays.types import Longs
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.partition import Budget, Ints, Outcome, PartitionProblem
+from mcm_compiler.machines.choices import MOST_SEQUENCES
+from mcm_compiler.machines.package_limits import PackageLimits
+from mcm_compiler.options import CompileOptions
+from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.models import evaluate, mapping_of, periods_of
+from mcm_passes.mapping.problem.state_units import kept_states
+
+
+@dataclass(frozen=True, eq=False)
+class InFlight:
+    """Sequences whose states the chips of a pipeline hold.
+
+    Attributes:
+        each_bytes: `[W]`, what a further sequence takes with each weight that is a state; else 0.
+        held: sequences that the states of the problem are of.
+        fixed: whether these are all, as asked for.
+    """
+
+    each_bytes: Longs
+    held: int = 1
+    fixed: bool = False
+
+    def wait_s(self, problem: PartitionProblem, sequences: int) -> float:
+        """Seconds between steps of a pipeline with N sequences, whatever its period is."""
+        return latency_s(problem) / sequences
+
+    def holding(self, problem: PartitionProblem, sequences: int) -> PartitionProblem:
+        """The problem of a pipeline with memory for N sequences on each chip."""
+        if sequences == self.held:
+            return problem
+        more = (sequences - self.held) * self.each_bytes
+        return problem.storing(problem.weight_bytes + more)
+
+    def most(self, problem: PartitionProblem, period_s: float) -> int:
+        """Sequences that keep a pipeline of some period busy, as far as all chips have memory."""
+        if self.fixed:
+            return self.held
+        limits, needed = problem.limits, needed_sequences(latency_s(problem), period_s)
+        left = sum(limits.sram_bytes) - int(problem.weight_bytes.sum())
+        if limits.stream_bytes_per_s > 0.0:
+            left = sum(limits.sram_bytes) - int(self.each_bytes.sum())
+        room = self.held + max(left, 0) // max(int(self.each_bytes.sum()), 1)
+        return max(min(needed, room, MOST_SEQUENCES), 1)
+
+    def first(self, problem: PartitionProblem, period_s: float) -> Held:
+        """A first partition that serves the most steps, with the sequences that it has memory for.
+
+        More sequences wait less for each other, and leave less memory for a short period.
+
+        Args:
+            problem: of a pipeline.
+            period_s: that no partition of it undercuts.
+        """
+        low, high = self.held - 1, max(self.most(problem, period_s), self.held)
+        best, served_s, count = None, inf, high
+        while low < high:
+            held, wait_s = self.holding(problem, count), self.wait_s(problem, count)
+            found = mapping_of(problem).first(held, Budget())
+            own_s = inf if found.chip_of is None else periods_of(held)(found.chip_of)
+            if max(own_s, wait_s) < served_s or (best is None and count == self.held):
+                best, served_s = Held(held, found, count), max(own_s, wait_s)
+            low, high = (count, high) if own_s <= wait_s else (low, count - 1)
+            count = max((low + high + 1) // 2, self.held)
+        assert best is not None, "there is one sequence at least"
+        return best
+
+    def further(self, latency_s: float, period_s: float) -> int | None:
+        """Sequences that a period needs in addition to those of the problem; None if it has none.
+
+        Args:
+            latency_s: of a step.
+            period_s: of a pipeline.
+        """
+        more = max(needed_sequences(latency_s, period_s) - self.held, 0)
+        return None if self.fixed and more else more
+
+    def reserved(self, problem: PartitionProblem, known: Sequence[Ints]) -> int:
+        """Sequences that a search leaves memory for: of the known partition that has most.
+
+        Args:
+            problem: of a pipeline.
+            known: partitions of it; without any, what seems to fit is searched.
+        """
+        bound_s = lower_bound(problem).seconds
+        if not known:
+            return self.first(problem, bound_s).sequences
+        most = self.most(problem, bound_s)
+        return max(self._fitting(problem, chip_of, most) for chip_of in known)
+
+    def _fitting(self, problem: PartitionProblem, chip_of: Ints, most: int) -> int:
+        low, high = self.held, max(most, self.held)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if evaluate(self.holding(problem, middle), chip_of).valid:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+class Held(NamedTuple):
+    """A first partition of a pipeline with states of sequences.
+
+    Attributes:
+        problem: with memory for them.
+        found: what the family finds for it quickly.
+        sequences: how many.
+    """
+
+    problem: PartitionProblem
+    found: Outcome
+    sequences: int
+
+
+RESERVE = 0.05
+"""Share of sequences beyond those that are needed by estimates: transfers are left out of them."""
+
+
+def in_flight(
+    model: ir.Model, problem: PartitionProblem, cost_model: CostModel, options: CompileOptions
+) -> InFlight | None:
+    """The sequences of a model; None where no state stays on a chip.
+
+    Args:
+        model: that the problem is of.
+        problem: of one inference.
+        cost_model: of the target.
+        options: of the compile; nothing is searched for an assignment.
+    """
+    kept = kept_states(model, problem)
+    if not kept.pairs or options.assignment is not None:
+        return None
+    presents = {value.name: value for value in model.graph.outputs}
+    row = {name: w for w, name in enumerate(problem.weight_names)}
+    unit = problem.limits.buffer_alignment_bytes
+    each = np.zeros(problem.weight_bytes.size, np.int64)
+    for pair in kept.pairs:
+        size = cost_model.storage_bytes(presents[pair.present])
+        each[row[pair.past]] = -(-size // unit) * unit
+    return InFlight(each, kept.sequences, options.sequences is not None)
+
+
+def latency_s(problem: PartitionProblem) -> float:
+    """Seconds of a step by itself, as an estimate: all work, and the way along all chips."""
+    work_s = float(problem.compute_s[~problem.clonable].sum() / problem.chip_speed.mean())
+    return work_s + way_s(problem.limits, min(problem.num_chips, problem.num_units))
+
+
+def way_s(limits: PackageLimits, chips: int) -> float:
+    """Delays of the links along the first chips, and of the host's."""
+    return sum(limits.latencies_s[: chips - 1]) + 2 * limits.host_latency_s
+
+
+def needed_sequences(latency_s: float, period_s: float) -> int:
+    """Sequences that keep a pipeline busy."""
+    if period_s <= 0.0:
+        return MOST_SEQUENCES
+    return math.ceil(latency_s / period_s * (1.0 + RESERVE))
