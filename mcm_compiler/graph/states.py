@@ -124,9 +124,9 @@ def appended(past: ir.Value, present: ir.Value) -> bool:
 
 
 def copies_held(past: ir.Value, present: ir.Value, sequences: int) -> int:
-    """Buffers of the size of `present` that states of so many sequences take on a chip.
+    """Buffers of the size of `present` that states of `sequences` sequences take on a chip.
 
-    What does not grow in place is written beside the past that is still read: one buffer more,
+    A present that does not grow in place is written while the past is still read: one buffer more,
     which goes round.
     """
     return sequences if appended(past, present) else sequences + 1
@@ -144,7 +144,7 @@ def _by_name(inputs: Sequence[str], outputs: Sequence[str]) -> list[StatePair]:
 
 
 def _present_names(past: str) -> list[str]:
-    """What exporters call the output that belongs to an input."""
+    """Names that exporters give to the output of a past."""
     if (found := _PAST.match(past)) is not None:
         rest = past[found.end() :]
         # Optimum names the decoder's part of an encoder-decoder's cache on both sides.
@@ -221,7 +221,7 @@ def named_pasts(pairs: Collection[StatePair]) -> str:
 def _unpaired(
     inputs: Mapping[str, ir.Value], outputs: Mapping[str, ir.Value], pairs: Sequence[StatePair]
 ) -> list[Diagnostic]:
-    """What goes by the name of a cache and has no present, and what may be a state."""
+    """Diagnostics of caches without a present, and of pairs that may be states."""
     taken = {name for pair in pairs for name in (pair.past, pair.present)}
     free = [name for name in outputs if name not in taken]
     alone = [name for name in inputs if name not in taken]
