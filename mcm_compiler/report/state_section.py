@@ -53,9 +53,10 @@ def state_facts(
     inputs, outputs = (
         {entry.name: entry for entry in entries} for entries in (manifest.inputs, manifest.outputs)
     )
-    tokens = max(_growth(inputs[s.past], outputs[s.present]) for s in held) or 1
     states = {name for state in held for name in (state.past, state.present)}
-    batch = _batch([entry for entry in manifest.inputs if entry.name not in states], tokens)
+    others = [entry for entry in manifest.inputs if entry.name not in states]
+    tokens = max(_growth(inputs[s.past], outputs[s.present]) for s in held) or _shortest(others)
+    batch = _batch(others, tokens)
     side = Replication(manifest.replicas, manifest.chips_each)
     facts: StateFacts = {
         "held": to_builtins(list(held)),
@@ -145,14 +146,18 @@ def _growth(past: TensorEntry, present: TensorEntry) -> int:
     return max((b - a for a, b in zip(past.shape, present.shape, strict=True)), default=0)
 
 
+def _whole_numbers(entries: Sequence[TensorEntry]) -> list[Sequence[int]]:
+    """Shapes of the inputs that have a whole number for each token."""
+    kinds = ("int32", "int64")
+    return [e.shape for e in entries if e.dtype in kinds and e.shape and len(e.shape) == 2]
+
+
+def _shortest(entries: Sequence[TensorEntry]) -> int:
+    """New tokens of a step whose cache is one buffer: a mask is as long, or longer."""
+    return min((shape[1] for shape in _whole_numbers(entries)), default=1) or 1
+
+
 def _batch(entries: Sequence[TensorEntry], tokens: int) -> int:
     """Sequences that go through together: rows of what has a whole number for each token."""
-    rows = {
-        entry.shape[0]
-        for entry in entries
-        if entry.dtype in ("int32", "int64")
-        and entry.shape is not None
-        and len(entry.shape) == 2
-        and entry.shape[1] == tokens
-    }
+    rows = {shape[0] for shape in _whole_numbers(entries) if shape[1] == tokens}
     return rows.pop() if len(rows) == 1 and 0 not in rows else 1

@@ -38,6 +38,7 @@ from mcm_compiler.ir.rewriting import writer
 from mcm_compiler.ir.rewriting.functions import inline_functions
 from mcm_compiler.ir.rewriting.naming import name_nodes, name_outputs
 from mcm_compiler.ir.rewriting.running_statistics import separate_running_statistics
+from mcm_compiler.ir.shapes.cache_sizes import check_caches
 from mcm_compiler.ir.shapes.inference import infer_shapes
 from mcm_compiler.processes.garbage import collector_paused
 from mcm_compiler.text.file_kinds import HEAD_BYTES, kind_of
@@ -255,6 +256,7 @@ def _prepare(
         shapes = {name: array.shape for name, array in arrays.items()} | dict(shapes)
     notes += shared_names(model, dims, shapes)
     declared = {v.name or "": v.shape for v in model.graph.inputs if v.shape is not None}
+    promised = {v.name or "": v.shape for v in model.graph.outputs if v.shape is not None}
     bound = bind_dimensions(model, dims, shapes)
     _check_weights(model)
     if sort_nodes(model):
@@ -272,6 +274,7 @@ def _prepare(
     notes += separate_running_statistics(model)
     _raise_errors(check_value_sizes(model))
     notes += infer_shapes(model, arrays, declared)
+    notes += check_caches(model, promised, bound)
     original = clone(model)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     if not any(value.producer() is not None for value in model.graph.outputs):

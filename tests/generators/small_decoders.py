@@ -1,0 +1,100 @@
+"""One layer of a decoder in each spelling of attention with a cache, with seeded weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+HEAD = '<ir_version: {version}, opset_import: ["" : {opset}, "com.microsoft" : 1]>\n'
+
+GROUPS = "num_heads = 4, kv_num_heads = 2"
+
+QUERIES = """q = MatMul (x, wq) k = MatMul (x, wk) v = MatMul (x, wv)"""
+HEADS = f"""{QUERIES}
+    q0 = Reshape (q, heads) q4 = Transpose <perm = [0, 2, 1, 3]> (q0)
+    k0 = Reshape (k, groups) k4 = Transpose <perm = [0, 2, 1, 3]> (k0)
+    v0 = Reshape (v, groups) v4 = Transpose <perm = [0, 2, 1, 3]> (v0)"""
+BACK = "o0 = Transpose <perm = [0, 2, 1, 3]> (o4) o = Reshape (o0, back)"
+LENGTHS = """sum = ReduceSum <keepdims = 0> (mask, one) less = Sub (sum, one)
+    last = Cast <to = 6> (less) sizes = Shape (mask)
+    length = Gather (sizes, second) total = Cast <to = 6> (length)"""
+REPEAT = """ku = Unsqueeze (present_0, two) kx = Expand (ku, twice) kr = Reshape (kx, all)
+    vu = Unsqueeze (present_1, two) vx = Expand (vu, twice) vr = Reshape (vx, all)
+    kt = Transpose <perm = [0, 1, 3, 2]> (kr) s = MatMul (q4, kt) s1 = Mul (s, scale)
+    p = Softmax <axis = -1> (s1) o4 = MatMul (p, vr)"""
+CONCATS = "present_0 = Concat <axis = 2> (past_0, k4) present_1 = Concat <axis = 2> (past_1, v4)"
+QUANTISED = """kd = DequantizeLinear (past_0, step) vd = DequantizeLinear (past_1, step)
+    kc = Concat <axis = 2> (kd, k4) vc = Concat <axis = 2> (vd, v4)
+    kq = QuantizeLinear (k4, step, zero) vq = QuantizeLinear (v4, step, zero)
+    present_0 = Concat <axis = 2> (past_0, kq) present_1 = Concat <axis = 2> (past_1, vq)"""
+
+FROM_FLOATS = REPEAT.replace("present_0", "kc").replace("present_1", "vc")
+
+
+def _grouped(reads: str, more: str = "") -> str:
+    call = f"com.microsoft.GroupQueryAttention <{GROUPS}{more}>"
+    return f"{LENGTHS} o, present_0, present_1 = {call} ({reads}, past_0, past_1, last, total)"
+
+
+SPELLINGS = {
+    "concat": f"{HEADS} {CONCATS} {REPEAT} {BACK}",
+    "gqa": f"{QUERIES} {_grouped('q, k, v')}",
+    "gqa-packed": f"qkv = MatMul (x, wqkv) {_grouped('qkv, , ')}",
+    "gqa-shared": f"{QUERIES} {_grouped('q, k, v')}",
+    "gqa-window": f"{QUERIES} {_grouped('q, k, v', ', local_window_size = 8')}",
+    "mha": "q = MatMul (x, wq) k = MatMul (x, wq) v = MatMul (x, wq) o, present_0, present_1 ="
+    " com.microsoft.MultiHeadAttention <num_heads = 4> (q, k, v, , , , past_0, past_1)",
+    "attention-23": f"{HEADS} o4, present_0, present_1 = Attention (q4, k4, v4, , past_0, past_1)"
+    f" {BACK}",
+    "tensor-scatter": f"{HEADS} present_0 = TensorScatter (past_0, k4, at)"
+    " present_1 = TensorScatter (past_1, v4, at) until = Add (at, one)"
+    f" o4 = Attention (q4, present_0, present_1, , , , until) {BACK}",
+    "quantised": f"{HEADS} {QUANTISED} {FROM_FLOATS} {BACK}",
+}  # fmt: skip
+"""Body by spelling: from `x` to `o`, with `past_N` and `present_N`."""
+
+
+def small_decoder(spelling: str, past: int = 15) -> ir.Model:
+    """A layer of 4 heads (2 for keys and values) of 8 columns, one token a step.
+
+    Args:
+        spelling: of `SPELLINGS`.
+        past: tokens in the cache before the step, or its size where it is one buffer.
+    """
+    fixed = spelling in ("gqa-shared", "tensor-scatter")
+    heads, kind = 4 if spelling == "mha" else 2, "int8" if spelling == "quantised" else "float"
+    old = f"{kind}[1,{heads},{past},8]"
+    new = f"{kind}[1,{heads},{past if fixed else past + 1},8]"
+    total = past // 2 if fixed else past + 1
+    reads = [f"int64[1,1] ids, {old} past_0, {old} past_1"]
+    reads += [f"int64[1,{total}] mask"] if spelling.startswith("gqa") else []
+    reads += ["int64[1] at"] if spelling == "tensor-scatter" else []
+    body = "x = Gather (table, ids) " + SPELLINGS[spelling] + " z = MatMul (o, w) y = Add (z, x)"
+    opset = {"attention-23": 23, "tensor-scatter": 24}.get(spelling, 21)
+    head = HEAD.format(version=11, opset=opset)
+    proto = onnx.parser.parse_model(
+        f"{head} m ({', '.join(reads)}) => (float[1,1,32] y, {new} present_0, {new} present_1)"
+        f" {{ {body} }}"
+    )
+    rng = np.random.default_rng(0)
+    weights = {
+        "table": rng.standard_normal((20, 32)), "wq": rng.standard_normal((32, 32)),
+        "wk": rng.standard_normal((32, 16)), "wv": rng.standard_normal((32, 16)),
+        "wqkv": rng.standard_normal((32, 64)), "w": rng.standard_normal((32, 32)),
+        "scale": np.array(8**-0.5), "step": np.array(0.05),
+    }  # fmt: skip
+    numbers = {
+        "heads": [0, 0, 4, 8], "groups": [0, 0, 2, 8], "back": [0, 0, 32], "one": [1], "two": [2],
+        "twice": [1, 1, 2, 1, 1], "all": [0, 4, -1, 8],
+    }  # fmt: skip
+    constants = {name: (array * 0.2).astype(np.float32) for name, array in weights.items()}
+    constants |= {name: np.array(row, np.int64) for name, row in numbers.items()}
+    constants |= {"second": np.array(1, np.int64), "zero": np.array(0, np.int8)}
+    used = {name for node in proto.graph.node for name in node.input}
+    for name, array in constants.items():
+        if name in used:
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    for index, node in enumerate(proto.graph.node):
+        node.name = f"{node.op_type}_{index}"
+    return ir.from_proto(proto)
