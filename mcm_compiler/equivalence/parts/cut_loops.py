@@ -162,6 +162,11 @@ def reorders(facts: WholeOp, cut: CutOp) -> bool:
     (cuts, *_), (shape, *_) = cut.outputs, facts.results
     if facts.key.op_type in ("Conv", "ConvTranspose"):
         return bool(cuts.keys() - {1})
+    if facts.key.op_type == "MatMulNBits" and shape is not None:
+        # Blocks of columns begin at multiples of 64, a lone row is summed otherwise.
+        columns = cuts.get(len(shape) - 1, ())
+        few = columns and length(columns) < min(shape[-1], FEW_COLUMNS)
+        return bool(few or cuts.keys() - {len(shape) - 1} or any(a % 64 for a, _ in columns))
     if facts.key.op_type not in ("Gemm", "MatMul") or shape is None or len(shape) < 2:
         return False
     own = [length(cuts[axis]) if axis in cuts else extent for axis, extent in enumerate(shape)]

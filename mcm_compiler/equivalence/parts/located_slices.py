@@ -128,6 +128,8 @@ class LocatedSlices:
     def _elements(self, content: int) -> Bytes | None:
         """The shape of a constant with the bytes of an element as a last axis."""
         tensor = self._numbers.contents.tensor(content)
+        if tensor.dtype.bitwidth < 8:
+            return tensor.numpy().view(np.uint8).reshape(*tensor.shape.numpy(), 1)
         data = self._numbers.contents.stored(content)
         if data is None or not tensor.size or data.size % tensor.size:
             return None

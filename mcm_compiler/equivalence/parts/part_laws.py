@@ -71,6 +71,8 @@ def law_of(op: WholeOp, position: int, axis: int) -> Law | None:
     if schema is not None and len(key.inputs) < schema.min_input:
         return None
     if key.domain == "com.microsoft":
+        if key.op_type == "MatMulNBits":
+            return _blocked_matmul(op, position, axis)
         return _same_axis(op, position, axis) if key.op_type in _OWN_ELEMENTWISE else None
     if key.domain:
         return None
@@ -83,7 +85,7 @@ def law_of(op: WholeOp, position: int, axis: int) -> Law | None:
 def has_law(domain: str, op_type: str) -> bool:
     """Whether parts of ops of a type can be followed along some axis."""
     if domain == "com.microsoft":
-        return op_type in _OWN_ELEMENTWISE
+        return op_type in _OWN_ELEMENTWISE or op_type == "MatMulNBits"
     return not domain and (op_type in _ELEMENTWISE or op_type in _LAWS)
 
 
@@ -161,6 +163,25 @@ def _matmul(op: WholeOp, position: int, axis: int) -> Law | None:
             operands[at] = (len(shape) + along, 1)
     same = len({(left, right)[at][along] for at in operands}) == 1
     return Law(operands, ((len(result) + along, 1),)) if same and position in operands else None
+
+
+def _blocked_matmul(op: WholeOp, position: int, axis: int) -> Law | None:
+    """Columns have blocks, scales and zero points of their own: elements in a row of operands."""
+    left, result, columns = op.shapes[0], op.results[0], op.key.number("N", 0)
+    if left is None or result is None or columns < 1 or len(op.results) > 1:
+        return None
+    if position == 0:
+        return Law({0: (axis, 1)}, ((axis, 1),)) if axis < len(left) - 1 else None
+    operands: Axes = {}
+    for at in (1, 2, 3, 5):
+        if op.key.reads(at) is not None:
+            shape = op.shapes[at]
+            if not shape or shape[0] % columns:
+                return None
+            operands[at] = (0, shape[0] // columns)
+    if operands.get(position, (-1, 0))[0] != axis:
+        return None
+    return Law(operands, ((len(result) - 1, 1),), units_attribute="N")
 
 
 def _gemm(op: WholeOp, position: int, axis: int) -> Law | None:

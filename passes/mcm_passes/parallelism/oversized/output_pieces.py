@@ -171,19 +171,24 @@ class WeightCut:
         operand: index of the input that is the weight.
         axis: axis of the weight that is cut.
         output_axis: axis of the output that the pieces share.
-        bias: index of an input that is cut along its last axis with the weight, or None.
+        beside: `(operand, axis)` of inputs that are cut with the weight, some elements for each of
+            its indices along `axis`.
         min_extent: smallest extent of a piece along `axis` that keeps all bits.
+        attribute: name of the one that is the extent of the piece, or "".
     """
 
     operand: int
     axis: int
     output_axis: int
-    bias: int | None
+    beside: tuple[tuple[int, int], ...]
     min_extent: int
+    attribute: str = ""
 
 
 def weight_cut(node: ir.Node) -> WeightCut | None:
     """The cut of `node`, or None where its operator or its shapes allow none."""
+    if node.domain == "com.microsoft":
+        return _blocked_matmul(node) if node.op_type == "MatMulNBits" else None
     if node.domain not in ("", "ai.onnx"):
         return None
     match node.op_type:
@@ -229,7 +234,15 @@ def _matmul(node: ir.Node) -> WeightCut | None:
     weight, output = static_shape(node.inputs[1]), static_shape(node.outputs[0])
     if weight is None or output is None or len(weight) != 2 or not output:
         return None
-    return WeightCut(1, 1, len(output) - 1, None, _min_columns(node))
+    return WeightCut(1, 1, len(output) - 1, (), _min_columns(node))
+
+
+def _blocked_matmul(node: ir.Node) -> WeightCut | None:
+    weight, output = static_shape(node.inputs[1]), static_shape(node.outputs[0])
+    if not weight or not output or weight[0] != output[-1]:
+        return None
+    given = [at for at in (2, 3, 5) if at < len(node.inputs) and node.inputs[at] is not None]
+    return WeightCut(1, 0, len(output) - 1, tuple((at, 0) for at in given), MIN_COLUMNS, "N")
 
 
 def _gemm(node: ir.Node) -> WeightCut | None:
@@ -237,14 +250,14 @@ def _gemm(node: ir.Node) -> WeightCut | None:
     if weight is None or output is None:
         return None
     axis = 0 if node.attributes.get_int("transB", 0) else 1
-    bias = None
+    beside: tuple[tuple[int, int], ...] = ()
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         extents = static_shape(node.inputs[2])
         if extents is None:
             return None
         if extents and extents[-1] == weight[axis] > 1:
-            bias = 2
-    return WeightCut(1, axis, 1, bias, _min_columns(node))
+            beside = ((2, len(extents) - 1),)
+    return WeightCut(1, axis, 1, beside, _min_columns(node))
 
 
 def _gather(node: ir.Node) -> WeightCut | None:
@@ -253,17 +266,17 @@ def _gather(node: ir.Node) -> WeightCut | None:
         return None
     if node.attributes.get_int("axis", 0) not in (0, -len(table)):
         return None
-    return WeightCut(0, len(table) - 1, len(output) - 1, None, 1)
+    return WeightCut(0, len(table) - 1, len(output) - 1, (), 1)
 
 
 def _conv(node: ir.Node) -> WeightCut | None:
     weight, output = static_shape(node.inputs[1]), static_shape(node.outputs[0])
     if weight is None or output is None or node.attributes.get_int("group", 1) != 1:
         return None
-    bias = 2 if len(node.inputs) > 2 and node.inputs[2] is not None else None
+    beside = ((2, 0),) if len(node.inputs) > 2 and node.inputs[2] is not None else ()
     positions = math.prod(output[2:])
     least = positions + 1 if weight[0] > positions else 1
-    return WeightCut(1, 0, 1, bias, max(least, ALIGNMENT))
+    return WeightCut(1, 0, 1, beside, max(least, ALIGNMENT))
 
 
 def _min_columns(node: ir.Node) -> int:

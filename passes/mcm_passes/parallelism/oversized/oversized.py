@@ -208,13 +208,15 @@ def _cut(
     shape = output_pieces.static_shape(weight)
     if cut is None or shape is None or node.inputs[cut.operand] is not weight:
         return None
-    if len(node.outputs) != 1 or node.inputs.count(weight) != 1 or not can_slice(weight):
+    if len(node.outputs) != 1 or node.inputs.count(weight) != 1 or not can_slice(weight, cut.axis):
         return None
-    if cut.bias is not None:
-        bias = node.inputs[cut.bias]
-        if bias is None or bias not in constants or not can_slice(bias):
-            return None
     extent = shape[cut.axis]
+    for at, axis in cut.beside:
+        value = node.inputs[at]
+        if value is None or value not in constants or not can_slice(value, axis):
+            return None
+        if graph_edits.fixed_shape(value)[axis] % extent:
+            return None
     rest = sum(sizes) - max(sizes)
     candidates: list[tuple[float, tuple[tuple[int, int], ...]]] = []
     # Pieces that are small enough to be streamed may share a chip.
@@ -296,12 +298,18 @@ class OperatorSharder:
         node = found.node
         inputs = list(node.inputs)
         inputs[cut.operand] = self._slicer.part(found.weight, Slice(cut.axis, *bounds), node)
-        bias = inputs[cut.bias] if cut.bias is not None else None
-        if cut.bias is not None and bias is not None:
-            part = Slice(len(graph_edits.fixed_shape(bias)) - 1, *bounds)
-            inputs[cut.bias] = self._slicer.part(bias, part, node)
+        extent = graph_edits.fixed_shape(found.weight)[cut.axis]
+        for at, axis in cut.beside:
+            value = inputs[at]
+            assert value is not None
+            each = graph_edits.fixed_shape(value)[axis] // extent
+            part = Slice(axis, *(bound * each for bound in bounds))
+            inputs[at] = self._slicer.part(value, part, node)
         name = self._names.take(f"{node.name}/shard_{index}")
         result = node.outputs[0]
         part_name = self._names.take(f"{result.name}/shard_{index}")
         value = Slice(cut.output_axis, *bounds).of_value(result, part_name)
-        return graph_edits.op_like(node, inputs, [value], name)
+        attributes = [a for a in node.attributes.values() if a.name != cut.attribute]
+        if cut.attribute:
+            attributes.append(ir.AttrInt64(cut.attribute, bounds[1] - bounds[0]))
+        return graph_edits.op_like(node, inputs, [value], name, attributes)

@@ -54,8 +54,8 @@ class Slice:
         return part.reshape(self.of_shape(array.shape))
 
 
-def can_slice(value: ir.Value) -> bool:
-    """Whether `WeightSlicer.part` knows how to cut the constant `value`, along any axis."""
+def can_slice(value: ir.Value, axis: int | None = None) -> bool:
+    """True where `WeightSlicer.part` can cut the constant `value` along an axis, or along any."""
     while (node := value.producer()) is not None:
         source = node.inputs[0] if node.inputs else None
         static = value.shape is not None and value.shape.is_static()
@@ -63,11 +63,12 @@ def can_slice(value: ir.Value) -> bool:
             return False
         if node.op_type == "ConstantOfShape":
             return True
-        scales = _scales(node)
-        if node.op_type == "DequantizeLinear" and scales is not None:
-            if any(scale.const_value is None for scale in scales):
+        if node.op_type == "DequantizeLinear":
+            if not _can_slice_scales(node, axis):
                 return False
-        elif node.op_type != "Transpose" and node.op_type not in _SAME_AXES:
+        elif node.op_type == "Transpose":
+            axis = None if axis is None else _permutation(node)[axis]
+        elif node.op_type not in _SAME_AXES:
             return False
         value = source
     return value.const_value is not None and value.const_value.dtype is not ir.DataType.STRING
@@ -116,9 +117,14 @@ class WeightSlicer:
         else:
             part = self.part(source, cut, before)
         rest = list(node.inputs[1:])
-        if node.op_type == "DequantizeLinear" and cut.axis == _quantised_axis(node):
+        if node.op_type == "DequantizeLinear":
+            blocks = node.attributes.get_int("block_size", 0)
             for at, scale in enumerate(rest):
-                if scale is not None and fixed_shape(scale) not in ((), (1,)):
+                if scale is None or fixed_shape(scale) in ((), (1,)):
+                    continue
+                if blocks:
+                    rest[at] = self.part(scale, cut, before)
+                elif cut.axis == _quantised_axis(node):
                     rest[at] = self.part(scale, replace(cut, axis=0), before)
         result = node.outputs[0]
         made = cut.of_value(result, self._part_name(result, cut))
@@ -171,11 +177,17 @@ def slice_tensor(tensor: ir.TensorProtocol, cut: Slice, name: str) -> ir.TensorP
     return ir.LazyTensor(read, tensor.dtype, shape, cache=False, name=name)
 
 
-def _scales(node: ir.Node) -> list[ir.Value] | None:
-    """Scales and zeros of a tensor or of one of its axes; None where it is in blocks."""
+def _can_slice_scales(node: ir.Node, axis: int | None) -> bool:
+    """Whether scales and zeros can be cut with a tensor: not along the axis of its blocks."""
     scales = [scale for scale in node.inputs[1:] if scale is not None]
-    flat = all(scale.shape is not None and len(scale.shape) < 2 for scale in scales)
-    return scales if flat and not node.attributes.get_int("block_size", 0) else None
+    if any(scale.shape is None or not scale.shape.is_static() for scale in scales):
+        return False
+    if node.attributes.get_int("block_size", 0):
+        if axis is None or axis == _quantised_axis(node):
+            return False
+    elif any(len(fixed_shape(scale)) > 1 for scale in scales):
+        return False
+    return all(map(can_slice, scales))
 
 
 def _quantised_axis(node: ir.Node) -> int:

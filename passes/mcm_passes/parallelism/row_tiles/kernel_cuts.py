@@ -27,7 +27,12 @@ from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.mapping.problem.measured_names import planned_kernels
 from mcm_passes.parallelism.oversized.graph_edits import fixed_shape
 from mcm_passes.parallelism.oversized.output_pieces import static_shape
-from mcm_passes.parallelism.oversized.weight_slices import Slice, slice_tensor
+from mcm_passes.parallelism.oversized.weight_slices import (
+    Slice,
+    WeightSlicer,
+    can_slice,
+    slice_tensor,
+)
 from mcm_passes.parallelism.row_tiles.row_regions import CUT_OPS, RowRegion, RowRegions
 from mcm_passes.parallelism.row_tiles.row_tiling import plan_of_tiles
 from mcm_passes.parallelism.row_tiles.tile_rewriting import Bounds, CutRegion, tile_regions
@@ -315,9 +320,15 @@ class KernelCuts:
         """Seconds of one tile, built in a graph of its own."""
         scratch = ir.Graph([], [], nodes=[], opset_imports=self._graph.opset_imports, name="tile")
         make, known = NewOps(scratch, UnusedNames(scratch)), dict[ir.Value, ir.Value]()
+        slicer, first = WeightSlicer(scratch, make.names), ir.Node("", "Constant", [])
+        scratch.append(first)
 
         def part_of(value: ir.Value, wanted: Slice | None) -> ir.Value:
             dims = fixed_shape(value)
+            if value.producer() is not None and value in self._constants and dims:
+                cut = wanted or Slice(0, 0, dims[0])
+                if can_slice(value, cut.axis):
+                    return slicer.part(value, cut, first)
             part = ir.val(
                 value.name, type=value.type, shape=wanted.of_shape(dims) if wanted else dims
             )
@@ -343,7 +354,10 @@ class KernelCuts:
             results = [known[value] for value in node.outputs]
             make.part(node, operands, results, form, node.name or "")
             scratch.outputs.extend(known[v] for v in node.outputs if leaves(v, inside))
-        return self._cost_model.group_cost(make.nodes).seconds
+        seconds = self._cost_model.group_cost(make.nodes).seconds
+        scratch.outputs.clear()
+        scratch.remove(list(scratch), safe=True)  # weights of the model have these parts as readers
+        return seconds
 
 
 def _wanted(region: RowRegion, value: ir.Value, start: int, stop: int) -> Slice | None:

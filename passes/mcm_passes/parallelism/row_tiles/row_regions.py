@@ -18,7 +18,7 @@ from mcm_compiler.contracts.sharding.rules import Dims, FactorKind, OpFacts, Sha
 from mcm_compiler.graph.constants import is_deterministic
 from mcm_passes.parallelism.oversized.output_pieces import MIN_COLUMNS, VIEWS, static_shape
 from mcm_passes.parallelism.oversized.weight_slices import can_slice
-from mcm_passes.parallelism.rules.graph_rules import GraphRules
+from mcm_passes.parallelism.rules.graph_rules import GraphRules, operator_name
 
 TILED_OPS = frozenset(
     {"Abs", "Add", "And", "Cast", "Ceil", "Clip", "Cos", "Div", "Elu", "Equal", "Erf", "Exp",
@@ -35,6 +35,7 @@ CUT_OPS = TILED_OPS | {
     "AveragePool", "BatchNormalization", "Concat", "Conv", "ConvInteger", "ConvTranspose",
     "DequantizeLinear", "GlobalAveragePool", "InstanceNormalization", "LpPool", "MatMulInteger",
     "MaxPool", "QLinearConv", "QLinearMatMul", "QuantizeLinear", "Resize",
+    "com.microsoft::MatMulNBits",
 }  # fmt: skip
 """Ops that kernels are cut at, which may sum in another order than the whole."""
 
@@ -152,9 +153,9 @@ class RowRegions:
                     yield region
 
     def _rule(self, node: ir.Node) -> ShardingRule | None:
-        if node in self._taken or node.domain not in ("", "ai.onnx"):
+        if node in self._taken or operator_name(node.op_type, node.domain) not in self._kinds:
             return None
-        if node.op_type not in self._kinds or not is_deterministic(node):
+        if not is_deterministic(node):
             return None
         return self._rules.rule(node)
 
@@ -219,7 +220,7 @@ class RowRegions:
                 continue
             if region.values.get(value, how) != how or found.get(value, how) != how:
                 return False
-            if value in self._constants and not can_slice(value):
+            if value in self._constants and not can_slice(value, how.axis):
                 return False
             found[value] = how
         if not all(value in found for value in node.outputs):

@@ -87,7 +87,8 @@ def shard_form(facts: OpFacts, rule: ShardingRule, factor: int, start: int, stop
         start: first unit of the part.
         stop: one past the last.
     """
-    form = _FORMS.get(facts.op_type) if facts.domain in ("", "ai.onnx") else None
+    name = facts.op_type if facts.domain in ("", "ai.onnx") else f"{facts.domain}::{facts.op_type}"
+    form = _FORMS.get(name)
     return form(Share(facts, rule, factor, start, stop)) if form else ShardForm()
 
 
@@ -180,6 +181,10 @@ def _gather(share: Share) -> ShardForm:
 
 def _gemm(share: Share) -> ShardForm:
     return ShardForm(first_only=_bias(share, 2))
+
+
+def _blocked_matmul(share: Share) -> ShardForm:
+    return ShardForm({"N": share.result_shape()[-1]})
 
 
 def _bias(share: Share, operand: int) -> tuple[int, ...]:
@@ -275,6 +280,7 @@ _FORMS: Mapping[str, Callable[[Share], ShardForm]] = {
     **dict.fromkeys(("Expand", "Reshape"), _to_shape),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _direction),
     "AffineGrid": _affine_grid,
+    "com.microsoft::MatMulNBits": _blocked_matmul,
     "CenterCropPad": _crop_or_pad,
     "ConstantOfShape": _filled,
     "ConvTranspose": _conv_transpose,

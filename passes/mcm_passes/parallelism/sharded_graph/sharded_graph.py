@@ -209,7 +209,7 @@ class _Rewriting:
     def _in_parts(self, value: ir.Value, axis: int, of: int) -> tuple[ir.Value, ...]:
         if value not in self._parts:
             self._cut.add(value)
-            if value in self._constants and can_slice(value):
+            if value in self._constants and can_slice(value, axis):
                 self._parts[value] = self._sliced(value, axis, of)
             else:
                 self._parts[value] = self._split(value, axis, of)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
@@ -130,6 +131,36 @@ def test_products_split_by_columns(rows: int, op: str, shape: str) -> None:
     text = f"""m (float[{rows},300] x) => (float[{rows},1111] y)
         <float[{shape}] w, float[1111] b> {{ y = {op} }}"""
     assert pieces(sharded(text, 700_000)) == 3
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_packed_products_split_with_scales_and_zero_points(rows: int) -> None:
+    text = (
+        '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>'
+        f"m (float[{rows},256] x, float[{rows},64] v) =>"
+        f" (float[{rows},1024] y, float[{rows},1024] u)"
+        " { y = com.microsoft.MatMulNBits <K: int = 256, N: int = 1024, bits: int = 4,"
+        " block_size: int = 32> (x, q, s, z, , b)"
+        " d = DequantizeLinear <axis = 1, block_size = 32> (p, t) e = Transpose (d)"
+        " u = MatMul (v, e) }"
+    )
+    proto, rng = onnx.parser.parse_model(text), np.random.default_rng(0)
+    for name, shape in (("s", 8192), ("b", 1024), ("t", (1024, 2))):
+        array = rng.standard_normal(shape).astype(np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    for name, shape in (("q", (1024, 8, 16)), ("z", (1024, 4)), ("p", (1024, 64))):
+        array = rng.integers(0, 256, shape, np.uint8)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    before, after = (imported(ir.from_proto(proto)) for _ in "ab")
+    ShardOversized().run(after, context(1 << 17)[0])
+    assert check_invariants(after) == []
+    same_outputs(before, after)
+    products = [node for node in after.graph if node.op_type in ("MatMul", "MatMulNBits")]
+    assert {node.op_type for node in products} == {"MatMul", "MatMulNBits"}
+    for node in products:
+        columns = node.outputs[0].shape.numpy()[-1]
+        assert columns < 1024
+        assert node.attributes.get_int("N", columns) == columns
 
 
 @pytest.mark.parametrize(

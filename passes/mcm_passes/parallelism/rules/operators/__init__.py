@@ -1,4 +1,4 @@
-"""Sharding rules of ONNX's own operators, one family a file.
+"""Sharding rules of ONNX's own operators, one family a file, and of some of onnxruntime's.
 
 Every file has `RULES`, rule makers by operator.
 """
@@ -41,3 +41,5 @@ FAMILIES: dict[str, dict[str, RuleMaker]] = {
 ONNX_RULES: dict[str, RuleMaker] = {
     operator: maker for rules in FAMILIES.values() for operator, maker in rules.items()
 }
+
+MICROSOFT_RULES: dict[str, RuleMaker] = {"com.microsoft::MatMulNBits": products.blocked_matmul}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from mcm_compiler.contracts.sharding.rules import RuleMaker, ShardingRule
-from mcm_compiler.contracts.sharding.templates import rule_for_shapes
+from mcm_compiler.contracts.sharding.rules import Dim, RuleMaker, ShardingRule
+from mcm_compiler.contracts.sharding.templates import Shape, rule_for_shapes
 from mcm_passes.parallelism.rules.operators.composing import PASS, REDUCE, OpRule, maker
 
 
@@ -44,6 +44,31 @@ def matmul(
     batch = "*" if max(len(left), len(right)) > 2 else ""
     result = f"{batch}{rows}{columns}".strip() or "[]"
     return rule_for_shapes(f"{', '.join(texts)} -> {result}", op.inputs, op.outputs)
+
+
+@maker(inputs=2, outputs=1)
+def blocked_matmul(op: OpRule, left: Shape, packed: Shape, made: Shape) -> ShardingRule:
+    """`* k, n g x, n g, n z, k, n -> * n`; scales and zero points may be flat.
+
+    Columns are divided with all that belongs to them. Rows of blocks, `k`, are whole.
+    """
+    columns = made[-1]
+    if columns is None or packed[0] != columns:
+        return op.whole()
+    rows, n = op.dims(left[:-1]), op.dim(columns, name="n")
+    operands: list[list[Dim] | None] = [[*rows, op.needed(left[-1], "k")]]
+    for at, shape in enumerate(op.inputs[1:], 1):
+        if shape is None or at == _ORDER:
+            operands.append(None)
+        elif shape[0] is None or shape[0] % columns:
+            return op.whole()
+        else:
+            operands.append([n + op.needed(shape[0] // columns), *op.all_needed(shape[1:])])
+    return op.rule(operands, [[*rows, n]])
+
+
+_ORDER = 4
+"""Operand of `MatMulNBits` with the group of each of its rows."""
 
 
 @maker()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -22,7 +23,7 @@ from mcm_compiler.equivalence.parts.value_views import (
 from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.ir.shapes.inference import infer_shapes
 
-HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
+HEAD = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>'
 
 Weights = dict[str, np.ndarray]
 
@@ -173,7 +174,36 @@ GROW_PARTS = {
     "w0": GROW_W[:, :3], "w1": GROW_W[:, 3:], "v0": GROW_V[:3], "v1": GROW_V[3:], "b": B[:2]
 }  # fmt: skip
 
+PACKED = "(float[2,64] x) => (float[2,8] y)"
+PACKED_OP = (
+    "com.microsoft.MatMulNBits <K: int = 64, N: int = {}, bits: int = 4, block_size: int = 32>"
+)
+PACKED_SOURCE = (
+    f"a = {PACKED_OP.format(8)} (x, q, s, z, , b) d = DequantizeLinear <axis = 1, block_size = 32>"
+    " (p, t) e = Transpose (d) m = MatMul (x, e) y = Add (a, m)"
+)
+PACKED_CHIP = "".join(
+    f"a{i} = {PACKED_OP.format(n)} (x, q{i}, s{i}, z{i}, , b{i})"
+    f" d{i} = DequantizeLinear <axis = 1, block_size = 32> (p{i}, t{i}) e{i} = Transpose (d{i})"
+    f" m{i} = MatMul (x, e{i}) y{i} = Add (a{i}, m{i}) "
+    for i, n in ((0, 5), (1, 3))
+)
+NIBBLES = np.random.default_rng(9).integers(0, 256, (8, 2, 16), np.uint8)
+PACKED_WEIGHTS = {
+    "q": NIBBLES, "s": array(16), "z": NIBBLES[:, 0, :1], "b": B, "t": array(8, 2, seed=1),
+    "p": np.random.default_rng(3).integers(-8, 8, (8, 64)).astype(ml_dtypes.int4),
+}  # fmt: skip
+PACKED_PARTS = {
+    f"{name}{i}": whole[slice(start * len(whole) // 8, stop * len(whole) // 8)]
+    for name, whole in PACKED_WEIGHTS.items()
+    for i, (start, stop) in enumerate(((0, 5), (5, 8)))
+}
+
 CASES = {
+    "packed blocks": (
+        PACKED, PACKED_SOURCE, PACKED_WEIGHTS,
+        PACKED_CHIP + "y = Concat <axis = 1> (y0, y1)", PACKED_PARTS,
+    ),
     "transposed": (
         GROW, GROW_SOURCE, {"w": GROW_W, "v": GROW_V, "b": B[:2]}, GROW_CHIP, GROW_PARTS
     ),
@@ -209,6 +239,13 @@ def one_off(values: np.ndarray) -> np.ndarray:
 
 
 WRONG = {
+    "scales of other columns": ("packed blocks", {}, {"s1": array(16)[8:14]}),
+    "zero points of other columns": ("packed blocks", {}, {"z1": NIBBLES[4:7, 0, :1]}),
+    "blocks of other columns": ("packed blocks", {}, {"q1": NIBBLES[4:7]}),
+    "another number of columns": ("packed blocks", {"N: int = 3": "N: int = 8"}, {}),
+    "one element of four bits": (
+        "packed blocks", {}, {"p1": -PACKED_PARTS["p1"]},
+    ),
     "wrong slice of a weight": ("products", {}, {"w1": W[:, 2:7]}),
     "changed element of a slice": ("products", {}, {"w1": one_off(W[:, 3:])}),
     "bias of the other part": ("products", {}, {"b1": B[2:7]}),

@@ -20,6 +20,7 @@ from mcm_passes.parallelism.rules.graph_rules import (
     rules_of,
 )
 from mcm_passes.parallelism.rules.operators import ONNX_RULES
+from mcm_passes.parallelism.rules.shard_forms import shard_form
 
 
 @pytest.fixture(autouse=True)
@@ -115,6 +116,15 @@ def test_a_maker_that_fails_is_told():
     (diagnostic,) = caught.value.diagnostics
     assert (diagnostic.code, diagnostic.at) == ("MCM-S008", "acme 1.0")
     assert "KeyError" in diagnostic.message
+
+
+def test_columns_of_a_packed_product_go_with_their_scales_and_zero_points():
+    shapes = ((2, 3, 64), (8, 2, 16), (16,), (8, 1), None, (8,))
+    facts = OpFacts("MatMulNBits", "com.microsoft", 1, {"N": 8}, shapes, ((2, 3, 8),))
+    rule = installed_rules().rule(facts)
+    assert str(rule) == "a b !k, n !c !d, (n !e), n 1, _, n -> a b n"
+    columns = next(at for at, factor in enumerate(rule.factors) if factor.name == "n")
+    assert shard_form(facts, rule, columns, 3, 8).attributes == {"N": 5}
 
 
 def test_an_unknown_operator_is_whole():
