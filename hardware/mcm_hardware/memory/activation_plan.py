@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 
 import numpy as np
 import onnx_ir as ir
@@ -13,11 +12,14 @@ import onnx_ir as ir
 from mcm_compiler.arrays.types import Bools, Longs
 from mcm_hardware.chip.chip_dataflow import ChipDataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
-from mcm_hardware.memory.low_memory_order import live_ranges, low_memory_order
+from mcm_hardware.memory.low_memory_order import live_ranges, low_memory_order, peak_of_order
 from mcm_hardware.memory.offset_assignment import plan_offsets
 
 LARGEST_BYTES = 1 << 42
 """Where sizes saturate, so that sums of them stay exact; no chip holds that much."""
+
+MOST_CUTS = 16
+"""Places that `order_by_demand` tries to cut an order at."""
 
 
 def buffer_bytes(spec: ChipSpec, size_bytes: int) -> int:
@@ -112,22 +114,64 @@ def order_for_memory(flow: ChipDataflow, spec: ChipSpec) -> ChipDataflow:
     return flow.reordered(order.tolist())
 
 
-def order_by_depth(flow: ChipDataflow) -> ChipDataflow:
-    """The chip with its kernels in an order in which the last of those that are ready is next.
+def order_by_demand(flow: ChipDataflow, spec: ChipSpec) -> ChipDataflow:
+    """The chip with each kernel right before the first that needs it, so that tiles pass on.
 
-    Tiles of rows then go from layer to layer as far as they can.
+    The order is cut where few bytes are held, as long as that lowers the peak: all kernels before a
+    cut are done before those behind, for instance where one whole image is small enough.
     """
-    waits = Counter(chain.from_iterable(flow.after))
-    ready = [-kernel for kernel in range(len(flow.kernels)) if not waits[kernel]]
-    heapify(ready)
-    order: list[int] = []
-    while ready:
-        order.append(-heappop(ready))
-        for kernel in flow.after[order[-1]]:
-            waits[kernel] -= 1
-            if not waits[kernel]:
-                heappush(ready, -kernel)
-    return flow.reordered(order)
+    held, count = find_activations(flow, spec), len(flow.kernels)
+    needs: list[list[int]] = [[] for _ in range(count)]
+    for kernel, after in enumerate(flow.after):
+        for later in after:
+            needs[later].append(kernel)
+
+    def tried(cuts: Iterable[int]) -> tuple[int, list[int]]:
+        order = _demanded(needs, [*sorted(cuts), count])
+        kernels = np.array(order, np.int64)
+        parts = held.size, held.writer, held.reader_ptr, held.readers, held.kept
+        return int(peak_of_order(kernels, *parts)), order
+
+    first, last = live_ranges(
+        np.arange(count), held.writer, held.reader_ptr, held.readers, held.kept
+    )
+    across = np.bincount(first + 1, held.size, count + 2)
+    across -= np.bincount(last + 1, held.size, count + 2)
+    passed = np.cumsum(across)[1:count]
+    lowest = [
+        at + 1
+        for at in range(1, count - 2)
+        if passed[at] < passed[at - 1] and passed[at] <= passed[at + 1]
+    ]
+    lowest.sort(key=lambda at: passed[at - 1])
+    cuts: set[int] = set()
+    peak, order = tried(cuts)
+    while True:
+        found = [(*tried({*cuts, at}), at) for at in lowest[:MOST_CUTS] if at not in cuts]
+        lower, better, cut = min(found, default=(peak, order, 0))
+        if lower >= peak:
+            return flow.reordered(order)
+        peak, order = lower, better
+        cuts.add(cut)
+
+
+def _demanded(needs: Sequence[Sequence[int]], cuts: Sequence[int]) -> list[int]:
+    """Kernels in the order in which a search from the last of each part comes to them."""
+    order: dict[int, None] = {}
+    for start, stop in pairwise((0, *cuts)):
+        inside = {k for later in range(start, stop) for k in needs[later]}
+        ends = (k for k in range(start, stop) if k not in inside)
+        for end in ends:
+            path = [(end, iter(needs[end]))]
+            while path:
+                kernel, rest = path[-1]
+                before = next((k for k in rest if k not in order), None)
+                if before is None:
+                    order[kernel] = None
+                    path.pop()
+                else:
+                    path.append((before, iter(needs[before])))
+    return list(order)
 
 
 def plan_activations(flow: ChipDataflow, spec: ChipSpec) -> ActivationPlan:

@@ -17,7 +17,7 @@ from mcm_hardware.chip.roofline import copy_seconds
 from mcm_hardware.memory.activation_plan import (
     ActivationPlan,
     buffer_bytes,
-    order_by_depth,
+    order_by_demand,
     order_for_memory,
     plan_activations,
 )
@@ -73,7 +73,7 @@ def lower(
         numbers, model = specs[chip.chip], durations[chip.chip]
         on_host = _host_kernels(model)
         tensors = chip_dataflow(chip, plan.arriving, plan.leaving, on_host)
-        flow = order_for_memory(with_body_memory(tensors, numbers, on_host), numbers)
+        flow = with_body_memory(tensors, numbers, on_host)
         planned.append(_planned(flow, plan.transfers, machine, chip.chip, numbers, model))
         flow, memory, stream = planned[-1].flow, planned[-1].memory, planned[-1].stream
         streamed: Mapping[int, tuple[int, ...]] = {}
@@ -201,6 +201,7 @@ def _planned(
     durations: CostModel,
 ) -> _Planned:
     """A chip with its memory plan, and what has to be streamed for it."""
+    given, flow = flow, order_for_memory(flow, chip)
     activations = plan_activations(flow, chip)
     memory = plan_memory(flow, transfers, chip, activations)
     excess, stream = memory.high_water_bytes - chip.sram_bytes, None
@@ -209,7 +210,9 @@ def _planned(
         if not machine.is_ring:
             weights = memory.bytes_of.get("weight", 0)
             fixed = memory.high_water_bytes - activations.high_water_bytes - weights
-            orders = [(one, plan_activations(one, chip)) for one in (flow, order_by_depth(flow))]
+            orders = [
+                (one, plan_activations(one, chip)) for one in (flow, order_by_demand(given, chip))
+            ]
             best, least = min(orders, key=lambda order: order[1].high_water_bytes)
             pace = _pace(best, machine, chip, device, durations)
             if found := plan_turns(best, chip, fixed, least, pace):

@@ -48,7 +48,7 @@ _LEAST_PIECE = 1 / 64
 """Share of the SRAM below which pieces are not made smaller for that."""
 
 
-_LIGHT, _MOST_BESIDE_LIGHT = 1 / 16, 0.4
+_LIGHT, _MOST_BESIDE_LIGHT = 1 / 16, 0.2
 """Share of the SRAM up to which the activations of an op are few, and of streamed weights then."""
 
 FEW_COLUMNS = (32, 16, 8, 4, 2, 1)

@@ -152,7 +152,8 @@ class KernelCuts:
 
         Args:
             rows: of the largest tile; twice as many where that fills the MAC array better. Where
-                some images are small, of the lowest ones that are cut; higher ones have fewer.
+                some images are small, of the lowest that kernels which are cut read; tiles of
+                higher ones have fewer, in proportion.
             most_bytes: weights above which a kernel is cut along its channels instead.
             small: kernels are whole if they read nothing that takes more bytes, nor does any of
                 the images as high as theirs.
@@ -174,16 +175,49 @@ class KernelCuts:
                 if region.rows > most:
                     wanted.append((kernel, seconds, region, most))
                     break
-        tall: list[tuple[tuple[ir.Node, ...], float, RowRegion, int]] = []
-        for kernel, seconds, region, most in wanted:
+        if not small:
+            return [
+                self._within(kernel, region, most, seconds)
+                for kernel, seconds, region, most in wanted
+            ]
+        tall: dict[ir.Node, tuple[float, RowRegion]] = {}
+        for kernel, seconds, region, _ in wanted:
             read = [size(value) for node in kernel for value in node.inputs[:1] if value]
             if max(largest.get(region.rows, 0), *read) > small:
-                tall.append((kernel, seconds, region, most))
-        lowest = min((region.rows for _, _, region, _ in tall), default=0) if small else 0
-        return [
-            self._within(kernel, region, max(rows * lowest // region.rows, 1) if small else most, s)
-            for kernel, s, region, most in tall
-        ]
+                tall[kernel[0]] = seconds, region
+        return self._in_step(tall, rows)
+
+    def _in_step(
+        self, tall: Mapping[ir.Node, tuple[float, RowRegion]], rows: int
+    ) -> list[KernelCut]:
+        """Tiles that end where those that read them need it, of `rows` rows of the lowest image."""
+        lowest = min((_rows_read(region, region.rows) for _, region in tall.values()), default=0)
+        wanted: dict[ir.Value, list[int]] = {}
+        found: list[KernelCut] = []
+        for kernel in reversed(self.kernels):
+            stops = max((wanted.get(v, [0]) for n in kernel for v in n.outputs), key=min)
+            seconds, region = tall.get(kernel[0], (0.0, None))
+            if region is not None:
+                read = _rows_read(region, region.rows)
+                most = max(rows * lowest * region.rows // (read * read), 1)
+                bounds = _bounds_in_step(region.rows, stops, most)
+                stops = [stop for _, stop in bounds]
+                if len(bounds) > 1:
+                    tiles = self._prices(kernel, region, bounds)
+                    cut = CutRegion(region, bounds)
+                    found.append(KernelCut(cut, max(tiles), math.fsum(tiles), seconds))
+            for node in kernel:
+                slid = region is not None and node is next(iter(region.ops))
+                for at, value in enumerate(node.inputs):
+                    ends = (
+                        [_rows_read(region, s) for s in stops]
+                        if region and slid and not at
+                        else stops
+                    )
+                    shape = () if value is None else static_shape(value) or ()
+                    if value is not None and shape[2:3] == (ends[-1],):
+                        wanted[value] = max(wanted.get(value, ends), ends, key=min)
+        return found[::-1]
 
     def _within(
         self, kernel: Sequence[ir.Node], region: RowRegion, most: int, seconds: float
@@ -363,6 +397,24 @@ class KernelCuts:
 def _wanted(region: RowRegion, value: ir.Value, start: int, stop: int) -> Slice | None:
     how = region.values.get(value)
     return None if how is None else Slice(how.axis, start * how.unit, stop * how.unit)
+
+
+def _rows_read(region: RowRegion, stop: int) -> int:
+    """Rows of the image that the first `stop` rows of a region read."""
+    node, op = next(iter(region.ops.items()))
+    reads = shard_form(op.facts, op.rule, op.factor, 0, stop * op.unit).reads
+    how = region.values.get(node.inputs[0]) if node.inputs[0] is not None else None
+    return reads[2] if reads is not None else stop * (how.unit if how is not None else 1)
+
+
+def _bounds_in_step(rows: int, stops: Sequence[int], most: int) -> Bounds:
+    """Tiles of about `most` rows, some of which end at each of `stops`."""
+    ends = [0]
+    for stop in sorted({*stops, rows} - {0}):
+        while 2 * (stop - ends[-1]) >= 3 * most and stop - ends[-1] > most:
+            ends.append(ends[-1] + most)
+        ends.append(stop)
+    return tuple(pairwise(ends))
 
 
 def _height(region: RowRegion) -> int:

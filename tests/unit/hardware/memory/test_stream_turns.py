@@ -15,12 +15,15 @@ from mcm_compiler.checking.check import check_folder
 from mcm_compiler.components.capabilities import simulator_of
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.program import PROGRAM, LoweredProgram
-from mcm_compiler.contracts.target import machine_of
+from mcm_compiler.contracts.target import ChipModel, machine_of
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placements.side_by_side import side_by_side
+from mcm_hardware.chip.chip_dataflow import chip_dataflow
+from mcm_hardware.memory.activation_plan import order_by_demand, plan_activations
+from tests.generators.small_mesh import small_mesh
 
 TARGET = """
 family = "package"
@@ -162,9 +165,33 @@ def test_chips_that_share_one_channel_outside_are_alike(target: Path) -> None:
 
 
 def test_pieces_have_as_few_columns_as_a_weight_may_take(program: LoweredProgram) -> None:
-    """16 of the product, whose activations are few; low images stay whole."""
+    """8 of the product, whose activations are few; low images stay whole."""
     pieces = [t.size_bytes for t in program.transfers if t.tensor.startswith("fc")]
-    assert pieces == [512 * 16] * 4
+    assert pieces == [512 * 8] * 8
     names = [kernel.name for kernel in program.chips[0].kernels]
     assert sum("tile" in name for name in names) >= 8
     assert not any(name.startswith("Conv_4") and "tile" in name for name in names)
+
+
+def test_tiles_pass_on_before_the_next_ones_are_made(model) -> None:
+    """Two layers of eight tiles: one layer after the other holds eight tiles, this order three.
+
+    A sum of all that one image is made of is where the order may be cut.
+    """
+    tiles = range(8)
+    text = " ".join(f"a_{k} = Exp(x) " for k in tiles)
+    text += " ".join(f"b_{k} = Concat <axis = 0> (a_{k}, a_{min(k + 1, 7)})" for k in tiles)
+    text += " ".join(f" c_{k} = ReduceSum <keepdims = 1> (b_{k})" for k in tiles)
+    names = ", ".join(f"c_{k}" for k in tiles)
+    chip = ChipModel(
+        0, model(f"g (float[16,32] x) => (float y) {{ {text} y = Max({names}) }}"), ("x",), ("y",)
+    )
+    flow, spec = (
+        chip_dataflow(chip, {(0, "x"): 0}, {(0, "y"): (1,)}),
+        small_mesh(1, 1).spec.chips[0],
+    )
+    given = plan_activations(flow, spec).high_water_bytes
+    found = order_by_demand(flow, spec)
+    assert [k.name for k in found.kernels] != [k.name for k in flow.kernels]
+    assert sorted(k.name for k in found.kernels) == sorted(k.name for k in flow.kernels)
+    assert plan_activations(found, spec).high_water_bytes < 0.5 * given

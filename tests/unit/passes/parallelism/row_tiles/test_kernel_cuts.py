@@ -164,3 +164,20 @@ def test_tiles_have_twice_the_rows_where_that_fills_the_array(columns, extents):
         <float[64,64,3,3] w> {{ y = Conv <pads = [1,1,1,1]> (x, w) }}"""
     model, _ = cut(text, target="simba36", tile_rows=4)
     assert {node.outputs[0].shape[2] for node in tiles(model, "Conv")} == extents
+
+
+def test_streamed_tiles_end_where_those_that_read_them_do():
+    """Each tile reads one tile of the image before that no earlier one has read."""
+    text = """m (float[1,256,28,28] x) => (float[1,512,14,14] y) <float[512,256,3,3] w,
+        float[512,512,3,3] v> { c = Conv <pads = [1,1,1,1]> (x, w) r = Relu (c)
+        d = Conv <pads = [1,1,1,1]> (r, v) s = Relu (d)
+        y = MaxPool <kernel_shape = [2,2], strides = [2,2]> (s) }"""
+    model, reports = cut(text, target="tests/data/targets/set36.toml", tile_rows=8)
+    rows = {stem: [] for stem in "rsy"}
+    for node in model.graph:
+        for value in node.outputs:
+            stem, _, tile = value.name.partition("/tile_")
+            if tile.isdigit() and stem in rows:
+                rows[stem].append(value.shape[2])
+    assert rows == {"r": [9, 8, 8, 3], "s": [8, 8, 8, 4], "y": [4, 4, 4, 2]}
+    assert "MCM-P070" not in {note.code for note in reports}
