@@ -10,8 +10,9 @@
 # PYTHON names the interpreter that .venv is made with.
 
 PYTHON ?= python3
-# Each worker takes a run of files, so that few kernels are compiled by both at once.
-PYTEST_ARGS ?= -n 2 --dist worksteal --durations=30 --assert=plain --showlocals
+# Each worker takes a run of files, so that few kernels are compiled by two at once. One more than the
+# cores of CI: tests wait for processes and files for a sixth of their time.
+PYTEST_ARGS ?= -n 3 --dist worksteal --durations=30 --assert=plain --showlocals
 PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 READY = .venv/.ready
 PLUGIN_READY = .venv/.acme-ready

@@ -19,10 +19,7 @@ LIGHT = sorted(
 )
 """Without two that have as many weights as all others, and no op that the others lack."""
 
-SEARCHED = {
-    *("bert-tiny", "gpt2", "lstm-lm", "mobilenet-v2", "residual-cnn", "t5"),
-    *("light_bvlc_alexnet", "light_shufflenet", "light_squeezenet"),
-}
+SEARCHED = {"bert-tiny", "lstm-lm", "residual-cnn", "t5", "light_squeezenet"}
 """Compiled at the default level, which divides, copies and unrolls; those like them at level 1."""
 
 FOR_CLUSTERS = {"t5-3b", "t5-11b", "t5-automap", "vgg19-training"}

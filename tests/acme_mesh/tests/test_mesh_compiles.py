@@ -25,6 +25,7 @@ ONE_PIPELINE = ("--replicas", "1", "--round", "1", "--passes", UNDIVIDED)
 TINY = ("zoo:bert-tiny", "--target", "acme-mesh16", *ONE_PIPELINE)
 GRID = Mesh(6, 6, 0.0, 0.0)
 TO_SIMULATION = CompileOptions().passes.partition(",emit")[0]
+UNDIVIDED_TO_SIMULATION = UNDIVIDED.partition(",emit")[0]
 
 
 def invoke(*words: str) -> Result:
@@ -211,7 +212,7 @@ def test_more_of_a_resource_is_never_slower(model: str) -> None:
     found = compile_model(
         f"zoo:{model}",
         "acme-mesh16",
-        CompileOptions(passes=TO_SIMULATION, replicas=1, level=1),
+        CompileOptions(passes=UNDIVIDED_TO_SIMULATION, replicas=1, level=1),
         sensitivities=True,
     )
     rows = found.sensitivities or ()
