@@ -71,9 +71,8 @@ def law_of(op: WholeOp, position: int, axis: int) -> Law | None:
     if schema is not None and len(key.inputs) < schema.min_input:
         return None
     if key.domain == "com.microsoft":
-        if key.op_type == "MatMulNBits":
-            return _blocked_matmul(op, position, axis)
-        return _same_axis(op, position, axis) if key.op_type in _OWN_ELEMENTWISE else None
+        law = _MICROSOFT_LAWS.get(key.op_type)
+        return None if law is None else law(op, position, axis)
     if key.domain:
         return None
     if key.op_type in _ELEMENTWISE:
@@ -85,7 +84,7 @@ def law_of(op: WholeOp, position: int, axis: int) -> Law | None:
 def has_law(domain: str, op_type: str) -> bool:
     """Whether parts of ops of a type can be followed along some axis."""
     if domain == "com.microsoft":
-        return op_type in _OWN_ELEMENTWISE or op_type == "MatMulNBits"
+        return op_type in _MICROSOFT_LAWS
     return not domain and (op_type in _ELEMENTWISE or op_type in _LAWS)
 
 
@@ -182,6 +181,25 @@ def _blocked_matmul(op: WholeOp, position: int, axis: int) -> Law | None:
     if operands.get(position, (-1, 0))[0] != axis:
         return None
     return Law(operands, ((len(result) - 1, 1),), units_attribute="N")
+
+
+def _gather_blocks(op: WholeOp, position: int, axis: int) -> Law | None:
+    """Columns of a table in blocks of a row; a byte may hold several elements or zero points."""
+    table, indices, result = op.shapes[0], op.shapes[1], op.results[0]
+    if not table or indices is None or not result or len(table) != 2 or len(op.results) > 1:
+        return None
+    if op.key.number("gather_axis", 0) or op.key.number("quantize_axis", 1) != 1:
+        return None
+    if position == 1:
+        return Law({1: (axis, 1)}, ((axis, 1),))
+    given = [at for at in (0, 2, 3) if op.key.reads(at) is not None]
+    shapes = [shape for at in given if (shape := op.shapes[at]) is not None]
+    if axis != 1 or [len(shape) for shape in shapes] != [2] * len(given):
+        return None
+    extents = [shape[-1] for shape in shapes]
+    units = math.gcd(*extents)
+    operands = {at: (1, extent // units) for at, extent in zip(given, extents, strict=True)}
+    return Law(operands, ((len(indices), result[-1] // units),)) if position in operands else None
 
 
 def _gemm(op: WholeOp, position: int, axis: int) -> Law | None:
@@ -401,7 +419,11 @@ def _resize(op: WholeOp, position: int, axis: int) -> Law | None:
     return Law({0: (axis, 1)}, ((axis, 1),)) if kept else None
 
 
-_OWN_ELEMENTWISE = frozenset({"FastGelu", "Gelu", "QuickGelu"})
+_MICROSOFT_LAWS: Mapping[str, Callable[[WholeOp, int, int], Law | None]] = {
+    **dict.fromkeys(("FastGelu", "Gelu", "QuickGelu"), _same_axis),
+    "GatherBlockQuantized": _gather_blocks,
+    "MatMulNBits": _blocked_matmul,
+}
 
 _ELEMENTWISE = frozenset(
     {"Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitwiseAnd",

@@ -26,6 +26,7 @@ from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.text.units import bytes_text
 from mcm_passes.parallelism.oversized.graph_edits import drop_unused
+from mcm_passes.parallelism.oversized.weight_slices import block_along
 
 VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Ops that give the same elements another shape."""
@@ -175,6 +176,7 @@ class WeightCut:
             its indices along `axis`.
         min_extent: smallest extent of a piece along `axis` that keeps all bits.
         attribute: name of the one that is the extent of the piece, or "".
+        unit: pieces begin and end at multiples of this along `axis`.
     """
 
     operand: int
@@ -183,12 +185,19 @@ class WeightCut:
     beside: tuple[tuple[int, int], ...]
     min_extent: int
     attribute: str = ""
+    unit: int = 1
+
+    def bounds(self, extent: int, pieces: int) -> list[tuple[int, int]]:
+        """As `piece_bounds`, in whole units."""
+        found = piece_bounds(extent // self.unit, pieces)
+        return [(start * self.unit, stop * self.unit) for start, stop in found]
 
 
 def weight_cut(node: ir.Node) -> WeightCut | None:
     """The cut of `node`, or None where its operator or its shapes allow none."""
     if node.domain == "com.microsoft":
-        return _blocked_matmul(node) if node.op_type == "MatMulNBits" else None
+        own = {"MatMulNBits": _blocked_matmul, "GatherBlockQuantized": _gather_blocks}
+        return own[node.op_type](node) if node.op_type in own else None
     if node.domain not in ("", "ai.onnx"):
         return None
     match node.op_type:
@@ -261,12 +270,34 @@ def _gemm(node: ir.Node) -> WeightCut | None:
 
 
 def _gather(node: ir.Node) -> WeightCut | None:
-    table, output = static_shape(node.inputs[0]), static_shape(node.outputs[0])
-    if table is None or output is None or len(table) < 2:
+    table_value = node.inputs[0]
+    table, output = static_shape(table_value), static_shape(node.outputs[0])
+    if table_value is None or table is None or output is None or len(table) < 2:
         return None
     if node.attributes.get_int("axis", 0) not in (0, -len(table)):
         return None
-    return WeightCut(0, len(table) - 1, len(output) - 1, (), 1)
+    unit = block_along(table_value, len(table) - 1)
+    return WeightCut(0, len(table) - 1, len(output) - 1, (), 1, unit=unit)
+
+
+def _gather_blocks(node: ir.Node) -> WeightCut | None:
+    """Columns of a packed table, by blocks with a scale each; bytes may hold several elements."""
+    table, output = static_shape(node.inputs[0]), static_shape(node.outputs[0])
+    if table is None or output is None or len(table) != 2:
+        return None
+    if (
+        node.attributes.get_int("gather_axis", 0)
+        or node.attributes.get_int("quantize_axis", 1) != 1
+    ):
+        return None
+    beside = [(at, static_shape(value)) for at, value in enumerate(node.inputs) if at > 1 and value]
+    if any(shape is None or len(shape) != 2 for _, shape in beside):
+        return None
+    # Two zero points may share a byte: pieces have whole ones of all.
+    blocks = math.gcd(table[1], *(shape[1] for _, shape in beside if shape))
+    return WeightCut(
+        0, 1, len(output) - 1, tuple((at, 1) for at, _ in beside), 1, "", table[1] // blocks
+    )
 
 
 def _conv(node: ir.Node) -> WeightCut | None:

@@ -208,21 +208,15 @@ def _cut(
     shape = output_pieces.static_shape(weight)
     if cut is None or shape is None or node.inputs[cut.operand] is not weight:
         return None
-    if len(node.outputs) != 1 or node.inputs.count(weight) != 1 or not can_slice(weight, cut.axis):
+    if not _divides(node, weight, cut, constants):
         return None
-    extent = shape[cut.axis]
-    for at, axis in cut.beside:
-        value = node.inputs[at]
-        if value is None or value not in constants or not can_slice(value, axis):
-            return None
-        if graph_edits.fixed_shape(value)[axis] % extent:
-            return None
+    extent, unit = shape[cut.axis], cut.unit
     rest = sum(sizes) - max(sizes)
     candidates: list[tuple[float, tuple[tuple[int, int], ...]]] = []
     # Pieces that are small enough to be streamed may share a chip.
     most = round(room.limits.num_chips / room.part)
-    for count in range(2, min(extent, most) + 1):
-        bounds = output_pieces.piece_bounds(extent, count)
+    for count in range(2, min(extent // unit, most) + 1):
+        bounds = cut.bounds(extent, count)
         extents = [stop - start for start, stop in bounds]
         if min(extents) < cut.min_extent:
             break
@@ -245,9 +239,28 @@ def _cut(
     # Streamed weights are as small as asked for; sums of so few columns may take another order.
     if room.inputs + room.outputs <= _LIGHT * sram:
         most = max(most, _MOST_BESIDE_LIGHT * sram)
-    unit = next((u for u in FEW_COLUMNS if rest + u / extent * max(sizes) <= most), 0)
-    finer = tuple((at, min(at + unit, extent)) for at in range(0, extent, unit)) if unit else ()
+    few = [u for u in FEW_COLUMNS if u % unit == 0]
+    step = next((u for u in few if rest + u / extent * max(sizes) <= most), 0)
+    finer = tuple((at, min(at + step, extent)) for at in range(0, extent, step)) if step else ()
     return (cut, finer) if len(finer) > 1 else None
+
+
+def _divides(
+    node: ir.Node, weight: ir.Value, cut: output_pieces.WeightCut, constants: set[ir.Value]
+) -> bool:
+    """Whether all operands that are cut can be."""
+    if len(node.outputs) != 1 or node.inputs.count(weight) != 1:
+        return False
+    extent, unit = graph_edits.fixed_shape(weight)[cut.axis], cut.unit
+    if extent % unit or not can_slice(weight, cut.axis, unit):
+        return False
+    return all(
+        value is not None
+        and value in constants
+        and can_slice(value, axis)
+        and graph_edits.fixed_shape(value)[axis] * unit % extent == 0
+        for value, axis in ((node.inputs[at], axis) for at, axis in cut.beside)
+    )
 
 
 class OperatorSharder:
@@ -302,14 +315,20 @@ class OperatorSharder:
         for at, axis in cut.beside:
             value = inputs[at]
             assert value is not None
-            each = graph_edits.fixed_shape(value)[axis] // extent
-            part = Slice(axis, *(bound * each for bound in bounds))
+            part = _in_proportion(graph_edits.fixed_shape(value), axis, bounds, extent)
             inputs[at] = self._slicer.part(value, part, node)
         name = self._names.take(f"{node.name}/shard_{index}")
         result = node.outputs[0]
         part_name = self._names.take(f"{result.name}/shard_{index}")
-        value = Slice(cut.output_axis, *bounds).of_value(result, part_name)
+        made = graph_edits.fixed_shape(result)
+        value = _in_proportion(made, cut.output_axis, bounds, extent).of_value(result, part_name)
         attributes = [a for a in node.attributes.values() if a.name != cut.attribute]
         if cut.attribute:
             attributes.append(ir.AttrInt64(cut.attribute, bounds[1] - bounds[0]))
         return graph_edits.op_like(node, inputs, [value], name, attributes)
+
+
+def _in_proportion(shape: Sequence[int], axis: int, bounds: tuple[int, int], extent: int) -> Slice:
+    """The part of something of `shape` that `bounds` are of `extent`."""
+    start, stop = (bound * shape[axis] // extent for bound in bounds)
+    return Slice(axis, start, stop)

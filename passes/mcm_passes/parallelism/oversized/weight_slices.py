@@ -54,8 +54,14 @@ class Slice:
         return part.reshape(self.of_shape(array.shape))
 
 
-def can_slice(value: ir.Value, axis: int | None = None) -> bool:
-    """True where `WeightSlicer.part` can cut the constant `value` along an axis, or along any."""
+def can_slice(value: ir.Value, axis: int | None = None, unit: int = 1) -> bool:
+    """True where `WeightSlicer.part` can cut the constant `value`.
+
+    Args:
+        value: of the graph.
+        axis: along which; None for any.
+        unit: parts along it begin and end at multiples of this.
+    """
     while (node := value.producer()) is not None:
         source = node.inputs[0] if node.inputs else None
         static = value.shape is not None and value.shape.is_static()
@@ -64,7 +70,7 @@ def can_slice(value: ir.Value, axis: int | None = None) -> bool:
         if node.op_type == "ConstantOfShape":
             return True
         if node.op_type == "DequantizeLinear":
-            if not _can_slice_scales(node, axis):
+            if not _can_slice_scales(node, axis, unit):
                 return False
         elif node.op_type == "Transpose":
             axis = None if axis is None else _permutation(node)[axis]
@@ -123,7 +129,9 @@ class WeightSlicer:
                 if scale is None or fixed_shape(scale) in ((), (1,)):
                     continue
                 if blocks:
-                    rest[at] = self.part(scale, cut, before)
+                    each = blocks if cut.axis == _quantised_axis(node) else 1
+                    own = replace(cut, start=cut.start // each, stop=cut.stop // each)
+                    rest[at] = self.part(scale, own, before)
                 elif cut.axis == _quantised_axis(node):
                     rest[at] = self.part(scale, replace(cut, axis=0), before)
         result = node.outputs[0]
@@ -177,13 +185,26 @@ def slice_tensor(tensor: ir.TensorProtocol, cut: Slice, name: str) -> ir.TensorP
     return ir.LazyTensor(read, tensor.dtype, shape, cache=False, name=name)
 
 
-def _can_slice_scales(node: ir.Node, axis: int | None) -> bool:
-    """Whether scales and zeros can be cut with a tensor: not along the axis of its blocks."""
+def block_along(value: ir.Value, axis: int) -> int:
+    """Elements of a constant along an axis that share a scale and are not cut apart."""
+    while (node := value.producer()) is not None and node.inputs and node.inputs[0] is not None:
+        if node.op_type == "DequantizeLinear" and axis == _quantised_axis(node):
+            return node.attributes.get_int("block_size", 0) or 1
+        if node.op_type == "Transpose":
+            axis = _permutation(node)[axis]
+        elif node.op_type not in _SAME_AXES:
+            break
+        value = node.inputs[0]
+    return 1
+
+
+def _can_slice_scales(node: ir.Node, axis: int | None, unit: int) -> bool:
+    """Whether scales and zeros can be cut with a tensor, of which blocks stay whole."""
     scales = [scale for scale in node.inputs[1:] if scale is not None]
     if any(scale.shape is None or not scale.shape.is_static() for scale in scales):
         return False
-    if node.attributes.get_int("block_size", 0):
-        if axis is None or axis == _quantised_axis(node):
+    if block := node.attributes.get_int("block_size", 0):
+        if axis is None or (axis == _quantised_axis(node) and unit % block):
             return False
     elif any(len(fixed_shape(scale)) > 1 for scale in scales):
         return False

@@ -163,6 +163,32 @@ def test_packed_products_split_with_scales_and_zero_points(rows: int) -> None:
         assert node.attributes.get_int("N", columns) == columns
 
 
+@pytest.mark.parametrize("zero_points", [False, True])
+def test_packed_tables_split_between_blocks(zero_points: bool) -> None:
+    z = ", z" if zero_points else ""
+    text = (
+        '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>'
+        "m (int64[3] i) => (float[3,256] y, float[3,256] u) {"
+        " y = com.microsoft.GatherBlockQuantized <bits: int = 4, block_size: int = 32>"
+        f" (q, i, s{z})"
+        " d = DequantizeLinear <axis = -1, block_size = 32> (p, t) u = Gather (d, i) }"
+    )
+    proto, rng = onnx.parser.parse_model(text), np.random.default_rng(0)
+    given = {"q": (900, 128), "z": (900, 4), "p": (900, 256), "s": (900, 8), "t": (900, 8)}
+    for name, shape in given.items():
+        array = rng.integers(0, 256, shape, np.uint8)
+        real = array.astype(np.float32) if name in "st" else array
+        if name != "z" or z:
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(real, name))
+    before, after = (imported(ir.from_proto(proto)) for _ in "ab")
+    ShardOversized().run(after, context(1 << 17, 64)[0])
+    assert check_invariants(after) == []
+    same_outputs(before, after)
+    tables = [node for node in after.graph if node.op_type.startswith("Gather")]
+    assert {node.op_type for node in tables} == {"Gather", "GatherBlockQuantized"}
+    assert all(node.outputs[0].shape.numpy()[-1] < 256 for node in tables)
+
+
 @pytest.mark.parametrize(
     ("rows", "inner", "columns"), [(1, 2509, 4096), (2, 768, 5025), (128, 768, 3000)]
 )

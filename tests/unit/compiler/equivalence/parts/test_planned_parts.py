@@ -199,7 +199,25 @@ PACKED_PARTS = {
     for i, (start, stop) in enumerate(((0, 5), (5, 8)))
 }
 
+BLOCKS = "(int64[3] i) => (float[3,128] y)"
+BLOCKS_OP = "com.microsoft.GatherBlockQuantized <bits: int = 4, block_size: int = 32>"
+BLOCKS_SOURCE = f"y = {BLOCKS_OP} (q, i, s, z)"
+BLOCKS_CHIP = "".join(f"y{n} = {BLOCKS_OP} (q{n}, i, s{n}, z{n}) " for n in (0, 1))
+BYTES = np.random.default_rng(4).integers(0, 256, (6, 64), np.uint8)
+BLOCKS_WEIGHTS = {"q": BYTES, "s": array(6, 4), "z": BYTES[:, 7:9]}
+BLOCKS_PARTS = {
+    f"{name}{n}": whole[:, half * n : half * (n + 1)]
+    for name, whole in BLOCKS_WEIGHTS.items()
+    for half in (whole.shape[1] // 2,)
+    for n in (0, 1)
+}
+
 CASES = {
+    "packed rows": (
+        BLOCKS, BLOCKS_SOURCE, BLOCKS_WEIGHTS,
+        BLOCKS_CHIP + " a = Identity (y0) b = Identity (y1) y = Concat <axis = 1> (a, b)",
+        BLOCKS_PARTS,
+    ),
     "packed blocks": (
         PACKED, PACKED_SOURCE, PACKED_WEIGHTS,
         PACKED_CHIP + "y = Concat <axis = 1> (y0, y1)", PACKED_PARTS,
@@ -239,6 +257,8 @@ def one_off(values: np.ndarray) -> np.ndarray:
 
 
 WRONG = {
+    "scales of other blocks": ("packed rows", {}, {"s1": BLOCKS_PARTS["s0"]}),
+    "bytes of other blocks": ("packed rows", {}, {"q1": BYTES[:, 31:63]}),
     "scales of other columns": ("packed blocks", {}, {"s1": array(16)[8:14]}),
     "zero points of other columns": ("packed blocks", {}, {"z1": NIBBLES[4:7, 0, :1]}),
     "blocks of other columns": ("packed blocks", {}, {"q1": NIBBLES[4:7]}),

@@ -84,6 +84,24 @@ def tiles(model, op_type):
     return [node for node in model.graph if node.op_type == op_type and "/tile_" in node.name]
 
 
+def test_tiles_of_a_packed_weight_are_priced_as_packed_and_leave_no_trace():
+    text = """m (float[1,512] x) => (float[1,4096] y) <int8[4096,512] w, float[4096,16] t> {
+        d = DequantizeLinear <axis = 1, block_size = 32> (w, t) e = Transpose (d)
+        y = MatMul (x, e) }"""
+    given = ir.from_proto(parse_filled(HEAD.replace("17", "21") + text))
+    weight = given.graph.initializers["w"]
+    weight.const_value = ir.Tensor(np.ones((4096, 512), np.int8), name="w")
+    weight.dtype = ir.DataType.INT8
+    model, costs = import_model(given, "test")[0], load_target("mcm4").cost_model()
+    cuts = kernel_cuts.KernelCuts(model, costs, plan_fusion(model.graph))
+    seconds = cuts.seconds[-1]
+    (found,) = cuts.cut_above(seconds / 4, seconds)
+    assert len(found.cut.bounds) >= 4
+    assert found.total_s < seconds + len(found.cut.bounds) * 2e-7
+    assert check_invariants(model) == []
+    assert len(model.graph.initializers["t"].uses()) == 1
+
+
 @pytest.mark.parametrize("options", [{"tile_rows": 9}, {"grain": 0.9}])
 @pytest.mark.parametrize("text", [QDQ, QLINEAR, INTEGER, PRODUCT])
 def test_quantised_ops_give_the_bits_of_the_whole(text, options):
