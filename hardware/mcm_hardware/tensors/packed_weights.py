@@ -29,6 +29,9 @@ _SAME_ELEMENTS = frozenset(
 )
 """Ops that keep all elements of their first input."""
 
+_NARROW = frozenset(t for t in ir.DataType if t.is_integer() and t.bitwidth <= 8)
+"""Types of weights that a Cast makes numbers of."""
+
 _STEPS = 8
 """Ops between a product and the DequantizeLinear of its weight that are looked through."""
 
@@ -48,6 +51,8 @@ def packed_operands(value: ir.Value) -> tuple[ir.Value, ...]:
             return found if all(map(is_constant, found)) else ()
         if node.op_type not in _SAME_ELEMENTS or node.domain not in ("", "ai.onnx"):
             return ()
+        if node.op_type == "Cast" and source.dtype in _NARROW:
+            return (source,) if is_constant(source) else ()
         value = source
     return ()
 

@@ -40,6 +40,7 @@ from mcm_compiler.ir.rewriting.naming import name_nodes, name_outputs
 from mcm_compiler.ir.rewriting.running_statistics import separate_running_statistics
 from mcm_compiler.ir.shapes.cache_sizes import check_caches
 from mcm_compiler.ir.shapes.inference import infer_shapes
+from mcm_compiler.ir.shapes.packed_sizes import check_packed_weights
 from mcm_compiler.processes.garbage import collector_paused
 from mcm_compiler.text.file_kinds import HEAD_BYTES, kind_of
 
@@ -275,6 +276,7 @@ def _prepare(
     _raise_errors(check_value_sizes(model))
     notes += infer_shapes(model, arrays, declared)
     notes += check_caches(model, promised, bound)
+    check_packed_weights(model)
     original = clone(model)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     if not any(value.producer() is not None for value in model.graph.outputs):

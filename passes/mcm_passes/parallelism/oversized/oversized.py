@@ -248,7 +248,7 @@ def _cut(
 def _divides(
     node: ir.Node, weight: ir.Value, cut: output_pieces.WeightCut, constants: set[ir.Value]
 ) -> bool:
-    """Whether all operands that are cut can be."""
+    """True where all operands that are cut can be."""
     if len(node.outputs) != 1 or node.inputs.count(weight) != 1:
         return False
     extent, unit = graph_edits.fixed_shape(weight)[cut.axis], cut.unit

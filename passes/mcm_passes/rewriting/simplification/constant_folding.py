@@ -66,7 +66,7 @@ def fold_constants(model: ir.Model, max_bytes: int, keep_placeholders: bool) -> 
 
     An op stays if it is not deterministic or holds a subgraph, if a weight that it reads or its
     result is over `max_bytes`, of unknown shape, or of a 16-bit float type, if its result is a
-    graph output, a dequantised weight or much larger than its operands, or if a
+    graph output, a dequantised weight or much larger than what it replaces, or if a
     kernel reads it that reorders its sums for initializers or writes over it.
 
     Args:
@@ -128,8 +128,10 @@ def _foldable(graph: ir.Graph, max_bytes: int, keep_placeholders: bool) -> list[
         results = [size for size in sizes.values() if size is not None]
         if not results or len(results) < len(sizes) or max(results) > max_bytes:
             continue
-        free = 0 if node.op_type == "DequantizeLinear" else FREE_GROWTH_BYTES
-        if sum(results) > max(free, sum(size_of[v] for v in operands)):
+        small = sum(results) <= FREE_GROWTH_BYTES
+        replaced = sum(size_of[v] for v in operands if small or len(v.consumers()) == 1)
+        grows = sum(results) > replaced
+        if grows and (not small or node.op_type == "DequantizeLinear"):
             continue
         if any(_feeds_prepacking(value) or is_overwritten(value) for value in sizes):
             continue

@@ -329,6 +329,16 @@ def test_folding_does_not_inflate_weights() -> None:
     assert "Neg" not in op_types(after)
 
 
+def test_another_shape_of_a_weight_that_is_read_in_its_own_too_stays_a_view() -> None:
+    _, after = simplified(
+        HEAD
+        + """m (float[512,300] x, float[300,512] v) => (float[512,300] y, float[300,512] z)
+            <float[512,300] w, int64[2] s = {300, 512}> {
+            y = Add (x, w)  r = Reshape (w, s)  z = Add (v, r) }"""
+    )
+    assert "Reshape" in op_types(after)
+
+
 def test_a_small_quantised_weight_stays_packed_and_a_scalar_folds() -> None:
     before, after = simplified(
         HEAD
