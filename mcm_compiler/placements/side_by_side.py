@@ -12,6 +12,7 @@ do.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 from mcm_compiler.components.capabilities import simulator_of
@@ -121,6 +122,9 @@ def _moved(index: int, by: int) -> int:
     return index if index < 0 else index + by
 
 
+FEWER_STREAM = 0.85
+"""Share of the sequences that fit which may be served faster: nearly full chips stream at worst."""
+
 SLACK = 1e-9
 """Relative room for rounding where a latency is a whole number of periods."""
 
@@ -139,6 +143,41 @@ def fitting_sequences(program: LoweredProgram, target: Target) -> int:
         if chip.state_bytes
     ]
     return min([MOST_SEQUENCES, *(program.sequences + more for more in further)])
+
+
+def most_served(
+    program: LoweredProgram,
+    target: Target,
+    side: Replication,
+    needed: int,
+    holding: Callable[[int], LoweredProgram],
+) -> LoweredProgram:
+    """The program that completes steps most often, where chips stream weights.
+
+    States of more sequences leave less memory for weights, of which more are streamed then.
+
+    Args:
+        program: with the fewest sequences.
+        target: the package.
+        side: replicas.
+        needed: sequences that would keep the replicas busy.
+        holding: lowers a program of N sequences.
+    """
+    least, most, programs = program.sequences, needed, {program.sequences: program}
+    while least < most:
+        count = (least + most + 1) // 2
+        programs[count] = holding(count)
+        least, most = (least, count - 1) if programs[count].overflows else (count, most)
+    fewer = math.ceil(least * FEWER_STREAM)
+    if fewer not in programs:
+        programs[fewer] = holding(fewer)
+
+    def period_s(count: int) -> float:
+        one = programs[count]
+        return simulate_pipelines(target, one, 1, side.replicas, side.chips_each).period_s
+
+    tried = (least, fewer) if isinstance(target, Simulates) else (least,)
+    return programs[min(tried, key=period_s)] if len(set(tried)) > 1 else programs[least]
 
 
 def independent(target: Target, program: LoweredProgram, side: Replication) -> SimulationResult:

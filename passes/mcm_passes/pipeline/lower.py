@@ -10,11 +10,15 @@ import onnx_ir as ir
 from mcm_compiler.components.capabilities import Capability, lowered
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
-from mcm_compiler.contracts.program import PROGRAM, MemoryOverflow
+from mcm_compiler.contracts.program import PROGRAM, LoweredProgram, MemoryOverflow
 from mcm_compiler.contracts.replication import REPLICATION, Replication
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_compiler.placements.side_by_side import fitting_sequences, wanted_sequences
+from mcm_compiler.placements.side_by_side import (
+    fitting_sequences,
+    most_served,
+    wanted_sequences,
+)
 from mcm_compiler.text.units import bytes_text, count_text
 
 
@@ -48,13 +52,19 @@ class Lower(Pass):
         if program.overflows:
             raise CompileError([_explain(o, target.name) for o in program.overflows])
         if program.sequences:
-            needed = wanted_sequences(program, target, REPLICATION.find(model) or Replication(1, 0))
-            held = min(needed, fitting_sequences(program, target))
-            if held > program.sequences and context.options.sequences is None:
-                more = [replace(chip, sequences=held) for chip in chips]
-                wanted = lowered(target, more, wires, mapped)
-                # Where weights are streamed, more states may leave too little for the rest.
-                program = program if wanted.overflows else wanted
+            side = REPLICATION.find(model) or Replication(1, 0)
+            needed = wanted_sequences(program, target, side)
+
+            def holding(sequences: int) -> LoweredProgram:
+                more = [replace(chip, sequences=sequences) for chip in chips]
+                return lowered(target, more, wires, mapped)
+
+            if context.options.sequences is not None:
+                pass
+            elif target.limits.stream_bytes_per_s > 0.0:
+                program = most_served(program, target, side, needed, holding)
+            elif (held := min(needed, fitting_sequences(program, target))) > program.sequences:
+                program = holding(held)
             if program.sequences < needed:
                 context.report(_too_few(program.sequences, needed))
         PROGRAM.set(model, program)

@@ -14,6 +14,7 @@ from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.contracts.sharding import sharding
 from mcm_compiler.contracts.target import PackageLimits, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.states import STATES
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.option_ranges import at_least, checked, from_to
 from mcm_compiler.text.units import bytes_text, percent_text
@@ -93,7 +94,9 @@ class ShardOversized(Pass):
         rows_first = bool(self.tile_rows) and limits.stream_bytes_per_s > 0.0
         tiled = rows_first and self._divide_all_rows(model, context, parts, limits, taken)
         tiles = () if rows_first else taken
-        demand = oversized.weight_demand(model.graph, cost_model, limits, self.fraction, tiles)
+        demand = oversized.weight_demand(
+            model.graph, cost_model, limits, self.fraction, tiles, states=STATES.present(model)
+        )
         faults = _faults(demand, target, limits)
         CompileError.raise_any(faults)
         self._slice_weights(model, context, parts, limits, demand)

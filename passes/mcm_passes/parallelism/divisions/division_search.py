@@ -69,7 +69,9 @@ def promising(
 
     def sliced(fraction: float) -> dict[int, Pieces]:
         pieces: dict[int, Pieces] = {}
-        for op in weight_demand(model.graph, cost_model, limits, fraction).oversized:
+        for op in weight_demand(
+            model.graph, cost_model, limits, fraction, states=whole.states > 0
+        ).oversized:
             name, value = op.node.name or "", op.node.outputs[0]
             own = unit_of.get(name)
             # An op, or each of its pieces, may be in tiles: these stay as they are.

@@ -34,6 +34,9 @@ _MOST_FOR_STREAMED = 0.5
 """Share of what is left for weights that one operator may claim where chips have to stream: a chip
 that does has two buffers for its largest weight."""
 
+_MOST_BESIDE_STATES = 0.1
+"""The same where the memory is for states as well, of as many sequences as fit."""
+
 _NEARLY_FULL = 0.8
 """Share of all SRAM above which weights are cut because whole ones leave too many gaps."""
 
@@ -95,15 +98,18 @@ def weight_demand(
     limits: PackageLimits,
     fraction: float,
     tiles: Collection[ir.Node] = (),
+    *,
+    states: bool = False,
 ) -> WeightDemand:
-    """Finds the operators whose weights leave no room for anything else on the largest chip.
+    """Finds the operators whose weights leave no memory for anything else on the largest chip.
 
     An operator counts as too large if its weights take more than `fraction` of the SRAM less the
     buffers of its inputs and outputs (at most a quarter of the SRAM: no cut makes these smaller).
     One that cannot be cut, but whose weights alone fit, is left to the memory plan. Where the
     package can stream weights and has to, half of that is too large. Where weights nearly fill the
     package, so is what takes most of the memory that they leave free on a chip. Of `tiles`, which
-    may share weights, those count whose weights alone exceed `fraction` of the SRAM.
+    may share weights, those count whose weights alone exceed `fraction` of the SRAM. Where chips
+    hold `states`, buffers of streamed weights have to leave memory for them.
     """
     constants, nodes = constants_and_placeable(graph)
     weights_of = [
@@ -124,7 +130,7 @@ def weight_demand(
     apart = (own for node, own in zip(nodes, weights_of, strict=True) if node not in tiles)
     stored = sum(sizes[value] for own in (shared, *apart) for value in own)
     streams = limits.stream_bytes_per_s > 0.0 and stored > sum(limits.sram_bytes)
-    part = _MOST_FOR_STREAMED if streams else 1.0
+    part = (_MOST_BESIDE_STATES if states else _MOST_FOR_STREAMED) if streams else 1.0
     most = _most_of_a_piece(stored, limits)
     claimed = _MOST_FOR_ACTIVATIONS * min(1.0, fraction / _LEAST_ROOMY)
     light = max(fraction - claimed, fraction / 2)

@@ -42,7 +42,7 @@ class InFlight:
 
     def wait_s(self, problem: PartitionProblem, sequences: int) -> float:
         """Seconds between steps of a pipeline with N sequences, whatever its period is."""
-        return latency_s(problem) / sequences
+        return latency_s(self.holding(problem, sequences)) / sequences
 
     def holding(self, problem: PartitionProblem, sequences: int) -> PartitionProblem:
         """The problem of a pipeline with memory for N sequences on each chip."""
@@ -55,12 +55,12 @@ class InFlight:
         """Sequences that keep a pipeline of some period busy, as far as all chips have memory."""
         if self.fixed:
             return self.held
-        limits, needed = problem.limits, needed_sequences(latency_s(problem), period_s)
-        left = sum(limits.sram_bytes) - int(problem.weight_bytes.sum())
-        if limits.stream_bytes_per_s > 0.0:
-            left = sum(limits.sram_bytes) - int(self.each_bytes.sum())
-        room = self.held + max(left, 0) // max(int(self.each_bytes.sum()), 1)
-        return max(min(needed, room, MOST_SEQUENCES), 1)
+        streams, each = problem.limits.stream_bytes_per_s > 0.0, int(self.each_bytes.sum())
+        taken = self.held * each if streams else int(problem.weight_bytes.sum())
+        free = max(sum(problem.limits.sram_bytes) - taken, 0)
+        most = min(self.held + free // max(each, 1), MOST_SEQUENCES)
+        full = latency_s(self.holding(problem, most) if streams else problem)
+        return max(min(needed_sequences(full, period_s), most), 1)
 
     def first(self, problem: PartitionProblem, period_s: float) -> Held:
         """A first partition that serves the most steps, with the sequences that it has memory for.
@@ -161,9 +161,16 @@ def in_flight(
 
 
 def latency_s(problem: PartitionProblem) -> float:
-    """Seconds of a step by itself, as an estimate: all work, and the way along all chips."""
+    """Seconds of a step by itself, as an estimate: all work, and the way along all chips.
+
+    Chips that stream weights do so one after another: each of them until the next has its inputs.
+    """
     work_s = float(problem.compute_s[~problem.clonable].sum() / problem.chip_speed.mean())
-    return work_s + way_s(problem.limits, min(problem.num_chips, problem.num_units))
+    limits, streamed_s = problem.limits, 0.0
+    if problem.streams:
+        beyond = int(problem.weight_bytes.sum()) - sum(limits.sram_bytes)
+        streamed_s = max(beyond, 0) / limits.stream_bytes_per_s
+    return max(work_s, streamed_s) + way_s(limits, min(problem.num_chips, problem.num_units))
 
 
 def way_s(limits: PackageLimits, chips: int) -> float:
