@@ -12,7 +12,13 @@ from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.zoo import build_zoo_model
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.graph.source import SOURCE
-from mcm_compiler.graph.states import STATES, States, find_states, recorded_states
+from mcm_compiler.graph.states import (
+    STATES,
+    States,
+    find_states,
+    mark_in_place,
+    recorded_states,
+)
 from mcm_compiler.graph.trip_counts import sequence_counts, state_trip_counts
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
 from mcm_compiler.options import CompileOptions
@@ -87,6 +93,7 @@ def set_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
         raise CompileError(notes)
     if pairs:
         STATES.set(model, States(pairs, options.sequences or 1))
+        mark_in_place(model.graph, pairs)
     elif options.sequences is not None:
         message = (
             f"room for {options.sequences} sequences is asked for, and the model has no states"

@@ -7,6 +7,7 @@ next step. Where a state stays on its chip, neither of them crosses the host's l
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -16,6 +17,7 @@ import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.annotations import AnnotationKey
+from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.text.units import count_text
 
 
@@ -111,16 +113,64 @@ def recorded_states(model: ir.Model) -> list[tuple[str, str]] | None:
     return [(past, present) for past, present in found if past in pasts and present in presents]
 
 
+IN_PLACE_PROPERTY = "mcm.in_place"
+"""Key in a node's `metadata_props`: numbers of the outputs that are written where a past is."""
+
+_PASTS: Mapping[tuple[str, str], Mapping[int, int]] = {
+    ("", "Concat"): {0: 0},
+    ("", "TensorScatter"): {0: 0},
+    ("", "Attention"): {1: 4, 2: 5},
+    ("com.microsoft", "GroupQueryAttention"): {1: 3, 2: 4},
+    ("com.microsoft", "MultiHeadAttention"): {1: 6, 2: 7},
+}
+"""Of ops that put new tokens behind old ones: the input by the output that it grows into."""
+
+
 def appended(past: ir.Value, present: ir.Value) -> bool:
-    """Whether a present is its past with something behind it, so that it can grow in place."""
-    made_by = present.producer()
-    return (
-        made_by is not None
-        and (made_by.domain, made_by.op_type) == ("", "Concat")
-        and bool(made_by.inputs)
-        and made_by.inputs[0] is past
-        and made_by.inputs.count(past) == 1
-    )
+    """True where a present is its past with more behind it, so that it can grow in place."""
+    maker = present.producer()
+    if maker is None:
+        return False
+    position = _PASTS.get((maker.domain, maker.op_type), {}).get(present.index() or 0, -1)
+    inputs = maker.inputs
+    return 0 <= position < len(inputs) and inputs[position] is past and inputs.count(past) == 1
+
+
+def mark_in_place(graph: ir.Graph, pairs: Collection[StatePair]) -> None:
+    """Marks the ops whose presents grow in the memory of their pasts, which costs read.
+
+    Args:
+        graph: changed in place; marks of earlier calls go.
+        pairs: states that stay on a chip.
+    """
+    for node in graph:
+        node.metadata_props.pop(IN_PLACE_PROPERTY, None)
+    inputs = {value.name: value for value in graph.inputs}
+    outputs = {value.name: value for value in graph.outputs}
+    for pair in pairs:
+        past, present = inputs.get(pair.past), outputs.get(pair.present)
+        if past is None or present is None or not appended(past, present):
+            continue
+        maker = present.producer()
+        assert maker is not None, "what is appended to is made"
+        marks = {*maker.metadata_props.get(IN_PLACE_PROPERTY, "").split(), str(present.index())}
+        maker.metadata_props[IN_PLACE_PROPERTY] = " ".join(sorted(marks))
+
+
+def written_in_place(node: ir.Node) -> dict[int, tuple[int, int]]:
+    """The input that each marked output of an op grows from, and the elements that are new."""
+    found: dict[int, tuple[int, int]] = {}
+    for mark in node.metadata_props.get(IN_PLACE_PROPERTY, "").split():
+        position = _PASTS[node.domain, node.op_type][int(mark)]
+        new = _elements(node.outputs[int(mark)]) - _elements(node.inputs[position])
+        # In one buffer for all tokens, the new ones are as many as those that come in.
+        given = _elements(node.inputs[1]) or _elements(node.inputs[0])
+        found[int(mark)] = position, new if new > 0 else given
+    return found
+
+
+def _elements(value: ir.Value | None) -> int:
+    return math.prod(static_dims(value.shape) or (0,)) if value is not None else 0
 
 
 def copies_held(past: ir.Value, present: ir.Value, sequences: int) -> int:

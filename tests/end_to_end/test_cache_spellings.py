@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mcm_compiler.api import compile_model
+from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.options import CompileOptions
 from tests.generators.small_decoders import SPELLINGS, small_decoder
 
@@ -19,3 +21,30 @@ def test_the_cache_stays_on_its_chip_and_steps_are_bit_identical(spelling):
     assert result.verification.steps == 8
     assert all(output.bit_equal for output in result.verification.outputs)
     assert not any("one run" in note.message for note in result.diagnostics)
+
+
+def cache_traffic(spelling):
+    """Bytes that kernels move, and the seconds that they take, for a context of 8,192 tokens."""
+    options = CompileOptions(level=0, passes="simplify,fuse,annotate_cost")
+    result = compile_model(small_decoder(spelling, 8191), "mcm4", options)
+    names, kernels = FUSION_PLAN.get(result.model).group_names, {}
+    for node in placeable_nodes(result.model.graph):
+        kernels.setdefault(names.get(node.name, node.name), []).append(node)
+    costs = [result.target.cost_model().group_cost(nodes) for nodes in kernels.values()]
+    heavy = [cost for cost in costs if cost.read_bytes + cost.write_bytes > 8192]
+    return sum(c.read_bytes + c.write_bytes for c in heavy), sum(c.seconds for c in heavy)
+
+
+def test_repeated_heads_and_an_appended_cache_are_no_copies():
+    """The cache is 2 x 2 heads x 8 columns x 8192 tokens of 16 bits, read once."""
+    size, seconds = cache_traffic("gqa")
+    assert size == pytest.approx(2 * 2 * 8 * 8192 * 2, rel=0.1)
+    for spelling in ("concat", "attention-23", "gqa-packed"):
+        moved, taken = cache_traffic(spelling)
+        assert moved <= 1.15 * size
+        assert taken <= 1.15 * seconds
+
+
+def test_a_quantised_cache_is_unpacked_on_its_way_to_attention():
+    size, _ = cache_traffic("concat")
+    assert cache_traffic("quantised")[0] <= 0.6 * size

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.graph.constants import attribute_data, leaves
+from mcm_compiler.graph.states import written_in_place
 from mcm_hardware.op_costs.data_movement import view
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE, op_formulas
 from mcm_hardware.op_costs.node_shapes import NodeShapes
@@ -16,6 +17,9 @@ from mcm_hardware.op_costs.work import MOVES_ONLY, Gemm, Work
 from mcm_hardware.tensors.packed_weights import is_constant, packed_operands
 from mcm_hardware.tensors.storage_widths import StorageWidths, value_dtype
 from mcm_hardware.tensors.value_shapes import element_count
+
+APPENDING = frozenset({"Concat", "TensorScatter"})
+"""Ops that read nothing of what their results grow from, where that is in place."""
 
 RANGES = frozenset({"Concat", "Slice"})
 """Ops whose results stay in SRAM, as ranges of what a kernel reads."""
@@ -97,6 +101,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
     members = set(nodes)
     behind: dict[ir.Value, ir.Value] = {}
     produced: set[ir.Value] = set()
+    written: dict[ir.Value, int] = {}
     in_registers: set[ir.Value] = set()
     reads: dict[ir.Value, int] = {}
     leaving: dict[ir.Value, None] = {}
@@ -109,6 +114,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
             behind[node.outputs[0]] = behind.get(source, source)
         else:
             produced.update(node.outputs)
+            written |= _written_bytes(node, storage)
             sources = [behind.get(v, v) for v in node.inputs if v is not None]
             if node.op_type not in RANGES or not in_registers.isdisjoint(sources):
                 in_registers.update(node.outputs)
@@ -132,7 +138,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
         gemms=tuple(gemms),
         lane_ops=lane_ops,
         read_bytes=sum(reads.values()) + data_read_bytes,
-        write_bytes=sum(storage.value_bytes(v) for v in leaving if v in produced) if runs else 0,
+        write_bytes=sum(written.get(v, 0) for v in leaving) if runs else 0,
         weight_bytes=data_bytes + sum(storage.value_bytes(v) for v in reads if is_constant(v)),
         runs=runs,
         modelled=modelled,
@@ -150,7 +156,7 @@ def _lone_work(node: ir.Node, storage: StorageWidths) -> KernelWork:
         gemms=_gemms(node, work, storage, frozenset(), {}),
         lane_ops=_lane_ops(node, work, storage),
         read_bytes=sum(reads.values()) + data_read_bytes,
-        write_bytes=sum(storage.value_bytes(v) for v in node.outputs),
+        write_bytes=sum(_written_bytes(node, storage).values()),
         weight_bytes=data_bytes + sum(storage.value_bytes(v) for v in reads if is_constant(v)),
         runs=True,
         modelled=found is not None,
@@ -232,6 +238,8 @@ def _lane_ops(node: ir.Node, work: Work, storage: StorageWidths) -> int:
 
 def _operand_bytes(node: ir.Node, work: Work, storage: StorageWidths) -> dict[ir.Value, int]:
     partial = dict(work.reads)
+    if node.op_type in APPENDING:
+        partial |= {position: 0 for position, _ in written_in_place(node).values()}
     reads: dict[ir.Value, int] = {}
     for index, value in enumerate(node.inputs):
         if value is None:
@@ -242,6 +250,15 @@ def _operand_bytes(node: ir.Node, work: Work, storage: StorageWidths) -> dict[ir
             size = storage.value_bytes(value)
         reads[value] = max(size, reads.get(value, 0))
     return reads
+
+
+def _written_bytes(node: ir.Node, storage: StorageWidths) -> dict[ir.Value, int]:
+    """Bytes that an op writes of each output: what is new of one that grows in place."""
+    found = {value: storage.value_bytes(value) for value in node.outputs}
+    for index, (_, new) in written_in_place(node).items():
+        value = node.outputs[index]
+        found[value] = min(found[value], storage.part_bytes(value, new))
+    return found
 
 
 def _data_bytes(node: ir.Node, work: Work, storage: StorageWidths) -> tuple[int, int]:

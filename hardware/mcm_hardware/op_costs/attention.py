@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import EXP, SOFTMAX, Gemm, Work, joined, ops, per_input
 
 _MASK_AND_SCALE = 2
+
+_GROUPED, _ANGLES = 3, (7, 8)
+"""Inputs of attention with grouped heads: the past, and the tables of angles."""
 
 _NO_PAST = 2**31
 """Input index that no op has: the op holds no keys of earlier tokens."""
@@ -68,7 +72,18 @@ def _unprojected(past: int, node: NodeShapes) -> Work:
     elif node.has(past):
         keys += node.dim(past, -2)
     v_width = node.dim(2, -1) // max(kv_heads, 1) if len(node.dims(2)) == 3 else width
-    return _core(batch * heads, queries, keys, width, v_width)
+    work = _core(batch * heads, queries, keys, width, v_width)
+    # Angles are looked up by position.
+    angles = ((at, min(node.size(at), batch * queries * node.dim(at, -1))) for at in _ANGLES)
+    return replace(work, reads=tuple(angles)) if past == _GROUPED else work
+
+
+def _rotary(angles: int, node: NodeShapes) -> Work:
+    """A rotation of each pair: two multiplications and an addition per element."""
+    tokens = node.dim(0, 0) * node.dim(0, -2)
+    tables = range(angles, angles + 2)
+    reads = tuple((at, min(node.size(at), tokens * node.dim(at, -1))) for at in tables)
+    return Work(lane_ops=3 * node.size(0), reads=reads)
 
 
 def _decoder(node: NodeShapes) -> Work:
@@ -101,8 +116,9 @@ FORMULAS = joined(
     ops(_standard, "Attention"),
     ops(_standard, "FlexAttention", domain="ai.onnx.preview"),
     ops(_linear, "LinearAttention", "LinearAttention"),
-    # A rotation of each pair: two multiplications and an addition per element.
-    ops(per_input(3), "RotaryEmbedding", "RotaryEmbedding GemmaRotaryEmbedding MRotaryEmbedding"),
+    ops(partial(_rotary, 1), "RotaryEmbedding"),
+    ops(partial(_rotary, 2), "", "RotaryEmbedding"),
+    ops(per_input(3), "", "GemmaRotaryEmbedding MRotaryEmbedding"),
     ops(partial(_projected, 1, 4, 1), "", "Attention DecoderMaskedSelfAttention"),
     ops(
         partial(_projected, 1, _NO_PAST, 1),
@@ -111,7 +127,7 @@ FORMULAS = joined(
     ),
     ops(partial(_projected, 1, 8, 1), "", "QAttention"),
     ops(partial(_projected, 5, 18, 3), "", "QOrderedAttention"),
-    ops(partial(_unprojected, 3), "", "GroupQueryAttention SparseAttention"),
+    ops(partial(_unprojected, _GROUPED), "", "GroupQueryAttention SparseAttention"),
     ops(partial(_unprojected, 5), "", "DecoderMaskedMultiHeadAttention"),
     ops(partial(_unprojected, 6), "", "MultiHeadAttention"),
     ops(partial(_unprojected, _NO_PAST), "", "PackedMultiHeadAttention PagedAttention"),

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.partition import CHIP, PARTITION_PROBLEM
-from mcm_compiler.graph.states import States
+from mcm_compiler.graph.states import STATES, States, mark_in_place
 from mcm_compiler.ir.rewriting.device_stages import stage_on_host
 from mcm_compiler.ir.rewriting.splitter import split
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
@@ -35,6 +35,8 @@ class Split(Pass):
         del context
         problem = PARTITION_PROBLEM.find(model)
         kept = kept_states(model, problem) if problem is not None else States(())
+        if STATES.present(model):
+            mark_in_place(model.graph, kept.pairs)
         chips, wires = split(model, CHIP, kept)
         for chip in chips:
             stage_on_host(chip.model)

@@ -2,7 +2,8 @@
 
 `softmax(scale * Q K^T + mask) V`: from the product of queries and keys to that with the values.
 Scaling, masking (added, or selected with `Where`), casts, soft caps, dropout and the guard
-against rows without any score may stand in between.
+against rows without any score may stand in between. What repeats, turns or unpacks a cache for a
+product belongs to it: the kernel reads the cache as it is stored.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 
 _ON_SCORES = frozenset({"Add", "Cast", "Clip", "Div", "Max", "Mul", "Sub", "Tanh", "Where"})
 _ON_PROBABILITIES = frozenset({"Cast", "Dropout", "Mul", "Where"})
+_ON_CACHE = frozenset(
+    {"Cast", "Concat", "DequantizeLinear", "Expand", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+)
 _MAX_STEPS = 8
 _MAX_SEARCHED = 32
 
@@ -33,7 +37,11 @@ def _match(grouping: Grouping, anchor: int) -> set[int] | None:
         if softmax is not None:
             ops, scores = softmax
             path = _path_to_product(graph, scores, ops)
-            return members | ops | path if path is not None else None
+            if path is None:
+                return None
+            products = (anchor, *(at for at in path if graph.op(at) == "MatMul"))
+            read = [_read_cache(graph, graph.nodes[at].inputs[1]) for at in products]
+            return members.union(ops, path, *read)
         if graph.op(position) not in _ON_PROBABILITIES:
             return None
         members.add(position)
@@ -47,6 +55,19 @@ def _match(grouping: Grouping, anchor: int) -> set[int] | None:
             return None
         probabilities = operands[0]
     return None
+
+
+def _read_cache(graph: FusionGraph, value: ir.Value | None) -> set[int]:
+    """The ops between a cache and the product that reads it alone; none where it reads no cache."""
+    found: set[int] = set()
+    while value is not None and not value.is_graph_output():
+        position = graph.producer_of(value, *_ON_CACHE)
+        if position is None or graph.only_reader(position) is None:
+            break
+        found.add(position)
+        value = graph.nodes[position].inputs[0]
+    is_cache = value is not None and (value.is_graph_output() or value.is_graph_input())
+    return found if is_cache else set()
 
 
 def _softmax(grouping: Grouping, position: int) -> tuple[set[int], ir.Value] | None:

@@ -6,7 +6,14 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.graph.states import StatePair, appended, copies_held, find_states
+from mcm_compiler.graph.states import (
+    StatePair,
+    appended,
+    copies_held,
+    find_states,
+    mark_in_place,
+    written_in_place,
+)
 
 
 def graph(inputs: str, outputs: str, body: str = "") -> ir.Graph:
@@ -141,3 +148,19 @@ def test_only_what_is_appended_grows_in_place():
     assert not appended(past, z)
     assert not appended(past, t)
     assert (copies_held(past, y, 3), copies_held(past, z, 3)) == (3, 4)
+
+
+def test_what_attention_ops_append_to_grows_in_place_and_is_marked():
+    model = graph(
+        "float[1,2,1,4] q, float[1,2,1,4] k, float[1,2,7,4] past_0, float[1,2,7,4] past_1",
+        "float[1,2,1,4] y, float[1,2,8,4] present_0, float[1,2,8,4] present_1",
+        "y, present_0, present_1 = Attention (q, k, k, , past_0, past_1)",
+    )
+    (node,) = model
+    pairs = [StatePair("past_0", "present_0"), StatePair("past_1", "present_1")]
+    assert copies_held(model.inputs[2], model.outputs[1], 3) == 3
+    assert not appended(model.inputs[3], model.outputs[1])
+    mark_in_place(model, pairs)
+    assert written_in_place(node) == {1: (4, 8), 2: (5, 8)}
+    mark_in_place(model, pairs[1:])
+    assert written_in_place(node) == {2: (5, 8)}
