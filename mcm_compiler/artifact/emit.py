@@ -51,7 +51,7 @@ def write_chips(
 ) -> None:
     """Writes chip models, the annotated model, the target with its files, and the program.
 
-    In a round, a weight that several chips store is written once.
+    Where a level has divided ops, or in a round, a weight of several chips is written once.
     """
     places: dict[int, DataLocation] = {}
     data = _data_files(chips, REPLICATION.find(compiled))
@@ -74,8 +74,8 @@ def write_chips(
 def _data_files(
     chips: tuple[ChipModel, ...], replication: Replication | None
 ) -> dict[str, tuple[tuple[int, ...], list[ir.TensorProtocol]]]:
-    """Of a round, the files of weights: which chips need each, and the tensors in it."""
-    if replication is None or replication.round == 1:
+    """Of a round or a divided model, the files of weights: which chips need each, and its tensors."""
+    if replication is None or (replication.round == 1 and not replication.divided):
         return {}
     holders: dict[int, tuple[ir.TensorProtocol, dict[int, None]]] = {}
     for chip in chips:

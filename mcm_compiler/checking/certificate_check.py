@@ -24,7 +24,7 @@ from mcm_compiler.contracts.proofs import LowersPlacements, PricesEnergy, Proble
 from mcm_compiler.contracts.replication import COPIED_FOR, CopiedFor, PipelineCount
 from mcm_compiler.contracts.target import PackageLimits, Target, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.graph.rounds import ends_of
+from mcm_compiler.equivalence.round_classes import ends_of
 from mcm_compiler.graph.states import STATES, States
 from mcm_compiler.machines.machine import same_machine
 from mcm_compiler.machines.machine_builder import equal_shares

@@ -35,8 +35,8 @@ from mcm_compiler.checking.shapes_check import check_shapes
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.equivalence.round_classes import ends_of
 from mcm_compiler.execution.npz_inputs import GivenInputs
-from mcm_compiler.graph.rounds import ends_of
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.report.report_data import verification_data

@@ -13,7 +13,8 @@ from mcm_compiler.contracts.chips import ORIGIN_PROPERTY, chips_in_dataflow_orde
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.contracts.verification import ClassRuns, UnprovenOp
 from mcm_compiler.graph.constants import consumed_values, is_deterministic
-from mcm_compiler.graph.rounds import class_of
+from mcm_compiler.graph.dimensions import free_inputs
+from mcm_compiler.graph.rounds import class_name, class_of
 
 Place = tuple[int, str]
 
@@ -95,6 +96,20 @@ class RoundClasses:
 
     def _of_sent(self, sender: int, tensor: str) -> frozenset[int]:
         return _named(tensor) if sender == HOST else self.sent.get((sender, tensor), _NONE)
+
+
+def ends_of(source: ir.Model, classes: int) -> ir.Model:
+    """A model with the inputs of every class; the source itself where there is one."""
+    if classes == 1:
+        return source
+    inputs = [
+        ir.Value(
+            name=class_name(v.name or "", index), type=v.type, shape=v.shape and v.shape.copy()
+        )
+        for index in range(classes)
+        for v in free_inputs(source)
+    ]
+    return ir.Model(ir.Graph(inputs, [], nodes=[]), ir_version=source.ir_version)
 
 
 def _named(name: str) -> frozenset[int]:

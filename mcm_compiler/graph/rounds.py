@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import re
 
-import onnx_ir as ir
-
-from mcm_compiler.graph.dimensions import free_inputs
-
 MARK = "@"
 
 _CLASS = re.compile(rf"{MARK}(\d{{1,9}})(?![\w.])")
@@ -41,20 +37,6 @@ def class_in(name: str) -> int:
     """The class of an op, tensor or copy of one in the program of a round; 0 without a class."""
     found = _CLASS.findall(name)
     return int(found[-1]) if found else 0
-
-
-def ends_of(source: ir.Model, classes: int) -> ir.Model:
-    """A model with the inputs of every class; the source itself where there is one."""
-    if classes == 1:
-        return source
-    inputs = [
-        ir.Value(
-            name=class_name(v.name or "", index), type=v.type, shape=v.shape and v.shape.copy()
-        )
-        for index in range(classes)
-        for v in free_inputs(source)
-    ]
-    return ir.Model(ir.Graph(inputs, [], nodes=[]), ir_version=source.ir_version)
 
 
 def has_siblings(name: str) -> bool:
