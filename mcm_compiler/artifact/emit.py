@@ -74,7 +74,7 @@ def write_chips(
 def _data_files(
     chips: tuple[ChipModel, ...], replication: Replication | None
 ) -> dict[str, tuple[tuple[int, ...], list[ir.TensorProtocol]]]:
-    """Of a round or a divided model, the files of weights: which chips need each, and its tensors."""
+    """Of a round or a divided model, files of weights: which chips need each, and its tensors."""
     if replication is None or (replication.round == 1 and not replication.divided):
         return {}
     holders: dict[int, tuple[ir.TensorProtocol, dict[int, None]]] = {}

@@ -66,6 +66,7 @@ def test_files(folder):
         "manifest.json", "annotated.onnx", "program.json", "report.json", "report.md",
         "certificate.json", "certificate.safetensors",
         "target.toml", *chips, *(f"{name}.data" for name in chips),
+        *(name for chip in manifest.chips for name in chip.shared_data),
     }  # fmt: skip
     assert {path.name for path in folder.iterdir()} - {"annotated.onnx.data"} == expected
     assert len(chips) > 1

@@ -10,6 +10,7 @@ import itertools
 import math
 import re
 from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ _CHUNK_BYTES = 1 << 24
 
 _PLACE = re.compile(r"(\d{1,9})_(\d{1,12})_(\d{1,12})(?:_of_(\d{1,9})_runs)?")
 
-Bytes = NDArray[np.uint8]
+Bytes = NDArray[np.unsignedinteger[Any]]
 
 
 class LocatedSlices:
@@ -133,7 +134,9 @@ class LocatedSlices:
         data = self._numbers.contents.stored(content)
         if data is None or not tensor.size or data.size % tensor.size:
             return None
-        return data.reshape(*self._numbers.contents.shape(content), -1)
+        width = data.size // tensor.size
+        wide = data.view(f"u{width}") if width in (2, 4, 8) else data
+        return wide.reshape(*self._numbers.contents.shape(content), -1)
 
     def _by_content(self, part: int, whole: int, cuts: Cuts, differing: set[int]) -> Cuts | None:
         contents = self._numbers.contents

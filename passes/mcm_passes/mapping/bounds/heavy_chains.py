@@ -134,6 +134,16 @@ class HeavyChains:
         count = self._ideals.count
         needed = -(-self._before_ticks // ticks)
         behind = -(-self._behind_ticks // ticks)
+        # Mostly some chain of chips that take all that they can is within.
+        at = used = 0
+        while at < count - 1 and (reached := self._reached(at, ticks)):
+            at = min(reached, key=lambda ideal: self._behind_ticks[ideal])
+            used = max(used + 1, int(needed[at]))
+            if used + behind[at] > self._chips:
+                break
+        else:
+            if at == count - 1:
+                return True
         fewest = np.full(count, self._chips + 1, np.int64)
         fewest[0] = 0
         for i in range(count - 1):
