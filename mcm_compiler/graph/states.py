@@ -136,6 +136,21 @@ def appended(past: ir.Value, present: ir.Value) -> bool:
     return 0 <= position < len(inputs) and inputs[position] is past and inputs.count(past) == 1
 
 
+def kept_bytes(past: ir.Value, present: ir.Value, size: int) -> int:
+    """The part of a present of `size` bytes that a later step reads: of a window its last tokens.
+
+    A window counts where its op alone reads the past and nothing reads the present.
+    """
+    maker, shape = present.producer(), static_dims(present.shape)
+    if maker is None or shape is None or maker.op_type != "GroupQueryAttention":
+        return size
+    window = maker.attributes.get_int("local_window_size", -1) or -1
+    alone = appended(past, present) and len(past.uses()) == 1 and not present.uses()
+    if not alone or not 0 < window < shape[2]:
+        return size
+    return -(-size * window // shape[2])
+
+
 def mark_in_place(graph: ir.Graph, pairs: Collection[StatePair]) -> None:
     """Marks the ops whose presents grow in the memory of their pasts, which costs read.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcm_compiler.api import compile_model
+from mcm_compiler.checking.check import check_folder
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.options import CompileOptions
@@ -48,3 +49,16 @@ def test_repeated_heads_and_an_appended_cache_are_no_copies():
 def test_a_quantised_cache_is_unpacked_on_its_way_to_attention():
     size, _ = cache_traffic("concat")
     assert cache_traffic("quantised")[0] <= 0.6 * size
+
+
+def test_a_sliding_window_bounds_the_cache_and_what_is_read_of_it(tmp_path):
+    """A window of 8 of 64 tokens, 2 heads of 8 columns of 16 bits, keys and values."""
+    options = CompileOptions(level=0, replicas=1, inferences=8, sequences=4)
+    held = {}
+    for spelling in ("gqa", "gqa-window"):
+        folder = tmp_path / spelling
+        result = compile_model(small_decoder(spelling, 63), "mcm4", options, output=folder)
+        held[spelling] = [chip.state_bytes for chip in result.program.chips if chip.state_bytes]
+        assert check_folder(folder, seeds=(0,)).holds
+    assert held == {"gqa": [2 * 64 * 2 * 8 * 2], "gqa-window": [2 * 8 * 2 * 8 * 2]}
+    assert cache_traffic("gqa-window")[0] < 0.2 * cache_traffic("gqa")[0]

@@ -21,7 +21,7 @@ class HeldState(NamedTuple):
 
     Attributes:
         past: input of the chip's model.
-        present: output of it, as large as each of the buffers.
+        present: output of it.
         root: the value whose memory holds the present; it lies in a buffer of the state.
         buffers: one for each sequence in flight, or one more, see `copies_held`.
     """

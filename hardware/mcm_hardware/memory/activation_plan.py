@@ -10,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.arrays.types import Bools, Longs
-from mcm_hardware.chip.chip_dataflow import ChipDataflow
+from mcm_compiler.graph.states import kept_bytes
+from mcm_hardware.chip.chip_dataflow import ChipDataflow, HeldState
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.memory.low_memory_order import live_ranges, low_memory_order, peak_of_order
 from mcm_hardware.memory.offset_assignment import plan_offsets
@@ -32,9 +33,9 @@ def buffer_bytes(spec: ChipSpec, size_bytes: int) -> int:
 class Activations:
     """Values that need SRAM for a while, as `low_memory_order` takes them.
 
-    What leaves the chip has send buffers that stay, what the next inference of a sequence takes
-    lies where the state does, what only its own kernel reads stays in registers, and views take
-    nothing.
+    Others need none: values that leave the chip have send buffers that stay, and a present is in
+    the buffer of its state. Values that only their own kernel reads stay in registers, and views
+    take nothing.
 
     Attributes:
         values: in the order of the chip's model.
@@ -72,6 +73,12 @@ class ActivationPlan:
     last: Longs
     offset: Longs
     high_water_bytes: int
+
+
+def state_buffer_bytes(spec: ChipSpec, state: HeldState) -> int:
+    """Memory of each buffer of a state: of its present, or of what a window of it keeps."""
+    whole = spec.storage.value_bytes(state.present)
+    return buffer_bytes(spec, kept_bytes(state.past, state.present, whole))
 
 
 def find_activations(flow: ChipDataflow, spec: ChipSpec) -> Activations:

@@ -14,7 +14,7 @@ from mcm_compiler.machines.machine import OFF_PACKAGE, Machine
 from mcm_compiler.text.units import bytes_text, count_text
 from mcm_hardware.chip.chip_dataflow import ChipDataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
-from mcm_hardware.memory.activation_plan import buffer_bytes
+from mcm_hardware.memory.activation_plan import buffer_bytes, state_buffer_bytes
 from mcm_hardware.memory.memory_plan import MemoryPlan
 from mcm_hardware.memory.stream_plan import plan_stream
 
@@ -154,7 +154,7 @@ def _fewer_states(flow: ChipDataflow, chip: ChipSpec) -> Iterator[Lever]:
     """States of one sequence instead of those of all that are asked for."""
     size = sum(
         (state.buffers - copies_held(state.past, state.present, 1))
-        * buffer_bytes(chip, chip.storage.value_bytes(state.present))
+        * state_buffer_bytes(chip, state)
         for state in flow.states
     )
     if size:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mcm_compiler.contracts.program import Buffer, BufferKind, Queue, Transfer
 from mcm_hardware.chip.chip_dataflow import ChipDataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
-from mcm_hardware.memory.activation_plan import ActivationPlan, buffer_bytes
+from mcm_hardware.memory.activation_plan import ActivationPlan, buffer_bytes, state_buffer_bytes
 from mcm_hardware.memory.stream_plan import WeightStream
 
 
@@ -67,8 +67,8 @@ def plan_memory(
     if stream and not stream.turns:
         stays += _slots("stream", "stream", stream.buffer_bytes, stream.buffers)
     for state in flow.states:
-        size = buffer_bytes(spec, storage.value_bytes(state.present))
-        stays.append((state.past.name or "", "state", size * state.buffers))
+        size = state_buffer_bytes(spec, state) * state.buffers
+        stays.append((state.past.name or "", "state", size))
     shared = {
         (queue.kind, index): queue.buffers if place == 0 else 0
         for queue in queues

@@ -71,11 +71,20 @@ def _unprojected(past: int, node: NodeShapes) -> Work:
         keys = present[-2]
     elif node.has(past):
         keys += node.dim(past, -2)
+    window = node.integer("local_window_size", -1)
+    if window > 0:
+        keys = min(keys, window)
     v_width = node.dim(2, -1) // max(kv_heads, 1) if len(node.dims(2)) == 3 else width
     work = _core(batch * heads, queries, keys, width, v_width)
-    # Angles are looked up by position.
-    angles = ((at, min(node.size(at), batch * queries * node.dim(at, -1))) for at in _ANGLES)
-    return replace(work, reads=tuple(angles)) if past == _GROUPED else work
+    if past != _GROUPED:
+        return work
+    # Angles are looked up by position, and a window reads the last tokens.
+    reads = [(at, min(node.size(at), batch * queries * node.dim(at, -1))) for at in _ANGLES]
+    for at in (past, past + 1):
+        length = max(node.dim(at, -2), 1)
+        read = min(length, window + queries - 1) if window > 0 else length
+        reads.append((at, node.size(at) // length * read))
+    return replace(work, reads=tuple(reads))
 
 
 def _rotary(angles: int, node: NodeShapes) -> Work:

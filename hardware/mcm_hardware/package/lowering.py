@@ -20,6 +20,7 @@ from mcm_hardware.memory.activation_plan import (
     order_by_demand,
     order_for_memory,
     plan_activations,
+    state_buffer_bytes,
 )
 from mcm_hardware.memory.body_memory import with_body_memory
 from mcm_hardware.memory.memory_overflow import PlannedChip, find_overflows
@@ -87,10 +88,7 @@ def lower(
                 buffers=memory.buffers,
                 high_water_bytes=memory.high_water_bytes,
                 weight_bytes=memory.bytes_of.get("weight", 0),
-                state_bytes=sum(
-                    buffer_bytes(numbers, numbers.storage.value_bytes(state.present))
-                    for state in flow.states
-                ),
+                state_bytes=sum(state_buffer_bytes(numbers, state) for state in flow.states),
             )
         )
         for index, brought_by in _passed_on(flow).items():

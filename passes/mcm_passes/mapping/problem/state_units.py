@@ -30,6 +30,7 @@ from mcm_compiler.graph.states import (
     States,
     appended,
     copies_held,
+    kept_bytes,
     named_pasts,
 )
 from mcm_compiler.text.units import bytes_text, count_text
@@ -238,7 +239,8 @@ def _possible(
         elif not any(past in consumed_values(node) for node in placed):
             why = _NO_READER
         else:
-            size = -(-max(costs.storage_bytes(present), 0) // unit) * unit
+            kept = kept_bytes(past, present, max(costs.storage_bytes(present), 0))
+            size = -(-kept // unit) * unit
             copies = copies_held(past, present, states.sequences)
             held.append(HeldState(past, present, copies * size, appended(past, present)))
         if why:

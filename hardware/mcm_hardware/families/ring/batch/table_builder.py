@@ -21,7 +21,7 @@ from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.graph.constants import attribute_weights, constant_values, consumed_values, leaves
-from mcm_compiler.graph.states import STATES, States, copies_held
+from mcm_compiler.graph.states import STATES, States, copies_held, kept_bytes
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 from mcm_compiler.placements.ring_rules import dependency_edges, route_kinds
 from mcm_hardware.chip.chip_spec import ChipSpec
@@ -191,7 +191,7 @@ def _held_room(
             continue
         past, root = inputs[pair.past], outputs[pair.present]
         presents.append(root)
-        size = buffer_bytes(chip, chip.storage.value_bytes(root))
+        size = buffer_bytes(chip, kept_bytes(past, root, chip.storage.value_bytes(root)))
         room[past] = copies_held(past, root, states.sequences) * size
         constants.add(past)
         while (node := root.producer()) is not None and is_view(node):
