@@ -78,6 +78,29 @@ def add_initializer(graph: ir.Graph, tensor: ir.TensorProtocol) -> ir.Value:
     return value
 
 
+_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+
+
+def memory_of(constant: ir.Value) -> ir.Value:
+    """The constant in whose memory another lies: views of it, and all of a dequantised one.
+
+    A weight that is read both in its own shape and in another is stored once, and so is one that
+    is read packed both as it is and transposed.
+    """
+    behind, value, views_only = constant, constant, True
+    while (node := value.producer()) is not None and node.domain in ("", "ai.onnx"):
+        if node.op_type == "DequantizeLinear":
+            return value
+        views_only = views_only and node.op_type in _VIEWS
+        if not (views_only or node.op_type in _VIEWS or node.op_type == "Transpose"):
+            break
+        if not node.inputs or (source := node.inputs[0]) is None:
+            break
+        value = source
+        behind = value if views_only else behind
+    return behind
+
+
 def consumed_values(node: ir.Node) -> list[ir.Value]:
     """Distinct values that `node` reads, in order: its inputs, then what its subgraphs capture."""
     inputs = node.inputs

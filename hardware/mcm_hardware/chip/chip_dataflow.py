@@ -11,7 +11,12 @@ import onnx_ir as ir
 from mcm_compiler.arrays.dags import following_lists, topological
 from mcm_compiler.contracts.chips import GROUP_PROPERTY
 from mcm_compiler.contracts.target import ChipModel
-from mcm_compiler.graph.constants import attribute_weights, constants_and_placeable, consumed_values
+from mcm_compiler.graph.constants import (
+    attribute_weights,
+    constants_and_placeable,
+    consumed_values,
+    memory_of,
+)
 from mcm_compiler.graph.states import copies_held
 from mcm_hardware.chip.kernel_work import is_view
 
@@ -243,6 +248,8 @@ class _Memory:
         return shares
 
     def _read(self, position: int, source: ir.Value) -> None:
+        if source in self.constants:
+            source = memory_of(source)
         self.readers.setdefault(source, {})[position] = None
         if source in self.constants:
             self.weights.setdefault(source)

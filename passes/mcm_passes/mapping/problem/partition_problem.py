@@ -26,6 +26,7 @@ from mcm_compiler.graph.constants import (
     constant_values,
     consumed_values,
     is_deterministic,
+    memory_of,
 )
 from mcm_compiler.machines.kind_costs import KindCosts
 from mcm_passes.mapping.problem.contraction import Unit
@@ -128,9 +129,9 @@ def build_problem(
     Units are fusion groups and single ops, joined where a value without a type lies between them
     (`untyped_values`) or where they share a state (`state_units`). Tensors are the values that
     cross a unit's boundary or the host's. Weights are the constant values that ops read:
-    initializers, and outputs of constant nodes, each at its own storage bytes and not those of what
-    it was computed from; and states that stay on their chips, by the names of their pasts, at the
-    bytes of all sequences that a chip must have room for.
+    initializers, and outputs of constant nodes, each at its storage bytes and once for all that
+    share its memory (`memory_of`). States that stay on their chips are weights by the names of
+    their pasts, at the bytes of all sequences that a chip must have room for.
 
     Args:
         model: with `NODE_COST` on its nodes.
@@ -297,7 +298,9 @@ class _Weights:
                 here = {*held, *read}
             for value in unit.reads:
                 if value in constants and (here is None or value in here):
-                    users.setdefault(value, []).append(u)
+                    readers = users.setdefault(memory_of(value), [])
+                    if u not in readers[-1:]:
+                        readers.append(u)
             for node in (op for ops in kernels for op in ops):
                 for value in attribute_weights(node):
                     users.setdefault(value, []).append(u)

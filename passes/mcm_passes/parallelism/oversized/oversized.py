@@ -16,6 +16,7 @@ from mcm_compiler.graph.constants import (
     attribute_weights,
     constants_and_placeable,
     consumed_values,
+    memory_of,
 )
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_passes.parallelism.oversized import graph_edits, output_pieces
@@ -158,7 +159,8 @@ def weight_demand(
         elif demand > max(limits.sram_bytes):
             oversized.append(Oversized(node, largest, demand, None, ()))
     full = stored / sum(limits.sram_bytes) if most < math.inf else 0.0
-    return WeightDemand(sum(sizes.values()), tuple(oversized), full)
+    held = {memory_of(value): size for value, size in sizes.items()}
+    return WeightDemand(sum(held.values()), tuple(oversized), full)
 
 
 def _most_of_a_piece(stored: int, limits: PackageLimits) -> float:

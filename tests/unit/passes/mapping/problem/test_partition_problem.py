@@ -55,6 +55,25 @@ def test_weights_are_shared_and_constant_nodes_are_no_units(make_problem):
     assert rows(problem.weight_ptr, problem.weight_users) == [[0, 2], [1]]
 
 
+def test_views_of_a_weight_and_a_packed_one_in_another_order_share_its_memory(make_problem):
+    problem = make_problem(
+        """
+        g (float[3,4] x, float[4,3] z) => (float[3,4] y, float[4,3] u, float[3,3] v, float[4,3] o)
+        <float[3,4] w, int64[2] s = {4, 3}, float[4,3] r, float[3,4] p, float[] k = {0.5},
+         float[3,4] d, float[4,3] t> {
+            y = Add(x, w)
+            r = Reshape(w, s)
+            u = Add(z, r)
+            d = DequantizeLinear(p, k)
+            t = Transpose(d)
+            v = MatMul(d, z)
+            o = Add(z, t)
+        }"""
+    )
+    assert problem.weight_names == ("w", "d")
+    assert rows(problem.weight_ptr, problem.weight_users) == [[0, 1], [2, 3]]
+
+
 def test_tensors_are_what_crosses_units_and_the_host(make_problem):
     problem = make_problem(DIAMOND, groups=[("Relu_0", "Neg_1")])
     assert problem.names == ("Neg_1", "Exp_2", "Add_3")
