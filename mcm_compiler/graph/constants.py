@@ -82,7 +82,7 @@ _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 def memory_of(constant: ir.Value) -> ir.Value:
-    """The constant in whose memory another lies: views of it, and all of a dequantised one.
+    """The constant whose memory holds another: a view of it, or a packed one in another order.
 
     A weight that is read both in its own shape and in another is stored once, and so is one that
     is read packed both as it is and transposed.

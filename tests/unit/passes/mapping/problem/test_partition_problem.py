@@ -59,7 +59,8 @@ def test_views_of_a_weight_and_a_packed_one_in_another_order_share_its_memory(ma
     problem = make_problem(
         """
         g (float[3,4] x, float[4,3] z) => (float[3,4] y, float[4,3] u, float[3,3] v, float[4,3] o)
-        <float[3,4] w, int64[2] s = {4, 3}, float[4,3] r, float[3,4] p, float[] k = {0.5},
+        <float[3,4] w = {1,2,3,4,5,6,7,8,9,1,2,3}, int64[2] s = {4, 3}, float[4,3] r,
+         int8[3,4] p = {1,2,3,4,5,6,7,8,9,1,2,3}, float[1] k = {0.5},
          float[3,4] d, float[4,3] t> {
             y = Add(x, w)
             r = Reshape(w, s)
