@@ -128,9 +128,12 @@ def _counted(
 
 
 def _steps(amounts: Floats | Longs, most: int) -> Floats:
-    """For each position the number of `most` equal shares of the sum that end before its end."""
-    sums = np.cumsum(amounts)
-    return np.floor(sums / (sums[-1] or 1.0) * most - 1e-9)
+    """For each position the number of `most` equal shares of the sum that end before its end.
+
+    A larger amount ends one of its own, so that what is behind it is apart.
+    """
+    shares = amounts / (amounts.sum() or 1.0) * most
+    return np.floor(np.cumsum(shares) - 1e-9) + np.cumsum(shares > 1.0) - (shares > 1.0)
 
 
 def _between(values: Floats | Longs) -> Floats:

@@ -1,9 +1,9 @@
 """Estimates of the period that a division can reach, without rewriting the graph.
 
 A division turns units into pieces. A pipeline is estimated as a packing of the pieces, in their
-order, on consecutive chips with a limit of seconds and of bytes; where rounds may be, chips take
-turns with what they hold. Transfers count as nothing, so that estimates rank divisions and stand
-for no period.
+order, on consecutive chips with a limit of seconds and of bytes. Where rounds may be, chips take
+turns with what they hold, or two inferences leave a chip at different pieces. Transfers count as
+nothing, so that estimates rank divisions and stand for no period.
 """
 
 from __future__ import annotations
@@ -85,6 +85,12 @@ class PeriodEstimate:
         self._states: list[float] = states.tolist()
         self._weights, self._joins, self._sent = weights.tolist(), joins.tolist(), sent.tolist()
         self._seconds: list[float] = problem.compute_s.tolist()
+        last, tensors = made.copy(), np.repeat(np.arange(made.size), np.diff(problem.tensor_ptr))
+        np.maximum.at(last, tensors, problem.tensor_consumers)
+        behind = np.zeros(problem.num_units + 1)
+        np.add.at(behind, made[inner], problem.tensor_bytes[inner])
+        np.add.at(behind, last[inner], -problem.tensor_bytes[inner])
+        self._read_behind: list[float] = np.cumsum(behind).tolist()
         self._relayed = {
             unit: sum(self._joins[one] for one in units[:at])
             for units in parts
@@ -129,26 +135,36 @@ class PeriodEstimate:
 
         Infinity if no number fits, or none is within `MOST` times the work of each chip.
         """
-        seconds, relayed, held, states = self._sums(pieces)
+        seconds, relayed, held, states, behind = self._sums(pieces)
         room, flight = min(self._problem.limits.sram_bytes), self._flight
-        least = held.tolist()
+        staggers = flight is None and len(self._copies) > 1
 
         def packs(period_s: float, count: int, each: int) -> bool:
-            taken = least
+            taken = one
             if flight is not None:
                 work_s = float(seconds[-1]) / self._speed
                 latency_s = work_s + way_s(self._problem.limits, each)
                 if (more := flight.further(latency_s, period_s * count)) is None:
                     return False
-                taken = (held + more * states).tolist()
+                needed = held + more * states
+                taken = needed.tolist(), (needed + room).tolist()
             most_s = period_s * count * self._speed
-            return _packs(alone[count], taken, most_s, room, each, self._copies)
+            return _packs(alone[count], taken, most_s, each, self._copies) or (
+                staggers and _packs(both[count], two, 2 * most_s, each, [1])
+            )
 
         def fits(period_s: float) -> bool:
             return any(packs(period_s, count, each) for count, each in self._numbers)
 
         # A chip hands on once what is made of all the pieces before those that it runs.
-        alone = {count: (seconds + relayed / count).tolist() for count, _ in self._numbers}
+        spent = {n: seconds + relayed / n for n, _ in self._numbers}
+        alone = {n: row.tolist() for n, row in spent.items()}
+        one = held.tolist(), (held + room).tolist()
+        # A chip may end between the same piece of two inferences. It receives and sends for both.
+        twice = {n: np.repeat(row, 2) for n, row in spent.items()}
+        both = {n: (row[1:] + row[:-1]).tolist() for n, row in twice.items()}
+        free = room - 4 * self._problem.limits.channel_slots * behind
+        two = np.repeat(held, 2)[1:].tolist(), np.repeat(held + free, 2)[:-1].tolist()
         low, high = self._least_s, self._least_s * MOST
         if not fits(high):
             return inf
@@ -160,19 +176,21 @@ class PeriodEstimate:
     def _each_s(self, whole_s: float, count: int) -> float:
         return self._launch_s + max(whole_s - self._launch_s, 0.0) / count
 
-    def _sums(self, pieces: Mapping[int, Pieces]) -> tuple[Floats, Floats, Floats, Floats]:
+    def _sums(self, pieces: Mapping[int, Pieces]) -> tuple[Floats, ...]:
         """Seconds, relays for one pipeline, bytes, and bytes of a further sequence.
 
-        Each of all pieces up to each, in order.
+        Each of all pieces up to each, in order; then bytes made up to each and read behind it.
         """
-        rows: list[tuple[float, float, float, float]] = [(0.0, 0.0, 0.0, 0.0)]
+        rows: list[tuple[float, ...]] = [(0.0,) * 5]
         for unit, copied in enumerate(self._problem.clonable.tolist()):
             if copied:
                 continue
             seconds, weights, sent = self._seconds[unit], self._weights[unit], self._sent[unit]
+            behind = self._read_behind[unit]
             if (cut := pieces.get(unit)) is None:
                 relayed_s = self._relayed.get(unit, 0.0) * seconds / self._least_s
-                rows.append((seconds, relayed_s, weights + sent, self._states[unit]))
+                states = self._states[unit]
+                rows.append((seconds, relayed_s, weights + sent, states, behind))
                 continue
             for piece in range(cut.count):
                 own = cut.each_bytes
@@ -180,32 +198,34 @@ class PeriodEstimate:
                 before_s = cut.joins_s * piece / cut.count
                 relayed_s = before_s * cut.each_s / self._least_s
                 states = self._states[unit] / cut.count
-                rows.append((cut.each_s, relayed_s, own + sent / cut.count, states))
+                rows.append((cut.each_s, relayed_s, own + sent / cut.count, states, behind))
             if cut.behind_s:
-                rows.append((cut.behind_s, 0.0, 0.0, 0.0))
-        seconds, relayed, held, states = np.cumsum(np.array(rows), axis=0).T
-        return seconds, relayed, held, states
+                rows.append((cut.behind_s, 0.0, 0.0, 0.0, behind))
+        table = np.array(rows)
+        seconds, relayed, held, states = np.cumsum(table[:, :4], axis=0).T
+        return seconds, relayed, held, states, table[:, 4]
 
 
 def _packs(
     seconds: Sequence[float],
-    held: Sequence[float],
+    memory: tuple[Sequence[float], Sequence[float]],
     period_s: float,
-    room: float,
     chips: int,
     copies: Sequence[int],
 ) -> bool:
     """Return whether chips have memory and time for all pieces, each for the next in order.
 
-    Several chips may hold the same pieces and take turns, as many as one of `copies`.
+    Several chips may hold the same pieces and take turns, as many as one of `copies`. `memory` is
+    the bytes before each piece, and the most up to which a chip that begins there holds pieces.
     """
     reached, last = [0], len(seconds) - 1
+    held, full = memory
     for used in range(1, chips + 1):
         furthest = reached[-1]
         for count in copies[: bisect_right(copies, used)]:
             at = reached[used - count]
             by_time = bisect_right(seconds, seconds[at] + period_s * count * (1 + 1e-9)) - 1
-            furthest = max(furthest, min(by_time, bisect_right(held, held[at] + room) - 1))
+            furthest = max(furthest, min(by_time, bisect_right(held, full[at]) - 1))
         if furthest == last:
             return True
         reached.append(furthest)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from mcm_passes.mapping.problem.unrolled_problem import unrolled
 from mcm_passes.parallelism.copies.copied_stages import CopiedStages, StageTimes
 from mcm_passes.parallelism.copies.round_search import fastest_round
 from mcm_passes.parallelism.copies.stage_windows import stage_windows
+from mcm_passes.parallelism.divisions.division_estimate import PeriodEstimate
 from tests.generators.partition_problems import make_problem
 from tests.oracles.copied_chains import least_chain_s
 
@@ -111,6 +114,23 @@ def test_blocks_divide_weights_of_light_units():
     found = fastest_round(problem, [(1, 6)], (2, 4), 1.0)
     assert found is not None
     assert found.seconds == pytest.approx(30e-6 / 4, rel=0.01)
+
+
+def test_what_is_behind_a_heavy_unit_has_another_block():
+    problem = chain([1e-3] * 4, weights=[(640, [1])])
+    blocks = stage_windows(problem, np.arange(4, dtype=np.int32), 3).block_of
+    assert blocks[1] < blocks[2]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "sent", "period_us"), [(1, 0, 20.0), (2, 0, 15.0), (2, 64, 20.0)]
+)
+def test_estimates_know_classes_with_bounds_of_their_own(rounds, sent, period_us):
+    weights = [(64, [0]), (64, [1]), (64, [2])]
+    problem = chain([10, 10, 10], chips=2, sram=128, weights=weights)
+    problem = replace(problem, tensor_bytes=np.array([0, sent, sent, 0]))
+    estimate = PeriodEstimate(problem, 0.0, [(1, 2)], (), rounds)
+    assert estimate.reachable_s({}) == pytest.approx(1e-6 * period_us, rel=2e-3)
 
 
 def test_classes_have_bounds_of_their_own():
