@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from typing import Literal, NamedTuple
 
 from mcm_compiler.arrays.types import Floats
@@ -22,6 +22,9 @@ from mcm_hardware.memory.activation_plan import buffer_bytes
 
 STEPS = 8
 """Lengths of queues that are tried."""
+
+SLOWER = (1.0, 1.1, math.inf)
+"""Times the period that queues may lead to, in the order in which they are tried."""
 
 
 class BufferTimes(NamedTuple):
@@ -90,29 +93,29 @@ def plan_queues(
     excess_bytes: int,
     times: BufferTimes,
 ) -> tuple[Queue, ...]:
-    """The longest queues that save `excess_bytes`; none where that is impossible.
+    """The longest queues that save `excess_bytes`, or the shortest where none do.
 
     Args:
         flow: tensors of the chip, kernels in their final order.
         transfers: all transfers of the package.
         spec: the chip.
         excess_bytes: what the chip needs beyond what it has.
-        times: when buffers are wanted; the first lengths keep to them. Where these are too long,
-            they only keep to the order of buffers within an inference.
+        times: when buffers are wanted; the first lengths keep to them, the next to longer periods,
+            and the last only to the order of buffers within an inference.
     """
     held = sorted(_held(flow, transfers, spec, times))
     groups = [tuple(group) for _, group in groupby(held, lambda one: (one.kind, one.size_bytes))]
-    for period_s in (times.period_s, math.inf):
+    shared: list[tuple[_Sharers, int]] = []
+    for slower, step in product(SLOWER, reversed(range(STEPS))):
+        period_s = slower * times.period_s
         sharers = [_sharers(group, transfers, period_s) for group in groups if len(group) > 1]
-        for step in reversed(range(STEPS)):
-            shared = [(s, s.buffers(step)) for s in sharers if s.buffers(step) < s.own]
-            saved = sum((s.own - buffers) * s.held[0].size_bytes for s, buffers in shared)
-            if saved >= excess_bytes:
-                return tuple(
-                    Queue(s.held[0].kind, tuple(one.transfers for one in s.held), buffers)
-                    for s, buffers in shared
-                )
-    return ()
+        shared = [(s, s.buffers(step)) for s in sharers if s.buffers(step) < s.own]
+        if sum((s.own - buffers) * s.held[0].size_bytes for s, buffers in shared) >= excess_bytes:
+            break
+    return tuple(
+        Queue(s.held[0].kind, tuple(one.transfers for one in s.held), buffers)
+        for s, buffers in shared
+    )
 
 
 def _held(

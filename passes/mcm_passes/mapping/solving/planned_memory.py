@@ -215,13 +215,13 @@ def _near_limits(problem: PartitionProblem, found: Partition) -> bool:
 
 
 def _ways(problem: PartitionProblem) -> list[PartitionProblem]:
-    """The problem with less and less allowance for gaps; queues may save more than it says."""
-    limits = dataclasses.replace(problem.limits, activation_packing=1.0)
-    least = problem.at_need()
-    if problem.has_queues:
-        slots = problem.limits.channel_slots
-        least = least.within(dataclasses.replace(least.limits, channel_slots=slots))
-    return [problem, problem.within(limits), least]
+    """The problem with less and less allowance for gaps, at last with queues."""
+    packed = dataclasses.replace(problem.limits, activation_packing=1.0)
+    ways, least = [problem, problem.within(packed)], problem.at_need()
+    if not problem.has_queues:
+        return [*ways, least]
+    counts = (dataclasses.replace(least.limits, channel_slots=n) for n in (packed.channel_slots, 1))
+    return [*ways, *map(least.within, counts)]
 
 
 def searches_cost_minutes(problem: PartitionProblem) -> bool:

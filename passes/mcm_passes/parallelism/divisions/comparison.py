@@ -41,7 +41,7 @@ FOR_SEQUENCES = (
 )  # fmt: skip
 """The same of other models: two tiles of each op answer sooner than more."""
 
-FOR_MEMORY = Division(fraction=0.25, tile_rows=4)
+FOR_MEMORY = Division(fraction=0.125, tile_rows=4)
 """Division that is tried first where no partition is found: few rows at a time need little memory
 for activations."""
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 import pytest
 
+from mcm_compiler.api import run_passes
 from mcm_compiler.checking.memory_check import check_memory, overlapping_buffers
-from mcm_compiler.contracts.program import LoweredProgram, Queue
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.program import PROGRAM, SIMULATION, LoweredProgram, Queue
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.json_text import record_of
 from tests.generators.small_mesh import SmallMesh, small_mesh
 
@@ -106,6 +110,27 @@ def test_the_simulator_fills_no_buffer_before_its_last_reader_has_ended(chips, b
     free = played.kernel_start_s[:, [reader[index] for index in order]]
     free = (free + np.array([seconds[reader[index]] for index in order])).ravel()
     assert (taken[buffers:] >= free[:-buffers] - 1e-15).all()
+
+
+def test_shared_buffers_count_where_they_do_not_suffice_either(chips):
+    (over,) = package(4 * 1024).lower(chips, WIRES).overflows
+    apart = package(1 << 20).lower(chips, WIRES).chips[over.chip]
+    assert over.limit_bytes < over.demand_bytes < apart.high_water_bytes
+
+
+def test_a_model_whose_tiles_need_shared_buffers_compiles(tmp_path: Path):
+    """Without queues, MCM-P008 refuses it."""
+    text = load_target("simba36").source_text.replace("[6, 6]", "[2, 2]")
+    path = tmp_path / "small.toml"
+    path.write_text(text.replace("sram_mib = 2", f"sram_mib = {240 / 1024}"), encoding="utf-8")
+    passes = "simplify,fuse,annotate_cost,parallelize{fraction=0.125,tile_rows=4}"
+    options = CompileOptions(
+        level=1, replicas=1, round=1, passes=f"{passes},partition,legalize,split,lower,simulate"
+    )
+    network = "zoo:plain-cnn{image_size=64,stages=2,blocks=1,width=64,shape_only=true}"
+    model, _, _ = run_passes(network, str(path), options)
+    assert queues(PROGRAM.get(model))
+    assert SIMULATION.get(model).period_s < 160e-6
 
 
 def with_queue(program: LoweredProgram, chip: int, **changes: object) -> LoweredProgram:
