@@ -24,6 +24,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.pipeline.passes import PassContext
 from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.models import evaluate
 from mcm_passes.mapping.solving import planned_memory
 from mcm_passes.parallelism.replicas.in_flight import InFlight
 from mcm_passes.parallelism.replicas.replicas import on_share, share_evaluator
@@ -234,9 +235,11 @@ def with_sequences(solve: SolveShare, flight: InFlight | None) -> SolveShare:
                 sequences = flight.held
         partition, own_s = found.partition, found.simulated_s
         if held is not problem:
+            # Where weights are streamed, states make periods longer.
+            period_s = evaluate(problem, partition.chip_of).period_s
             bound = lower_bound(problem)
-            bound = replace(bound, seconds=min(bound.seconds, partition.period_s))
-            partition = replace(partition, bound=bound)
+            bound = replace(bound, seconds=min(bound.seconds, period_s))
+            partition = replace(partition, period_s=period_s, bound=bound)
         wait_s = flight.wait_s(problem, sequences)
         return Solved(partition, found.fits, lambda: max(own_s(), wait_s))
 

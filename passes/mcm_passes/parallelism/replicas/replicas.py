@@ -29,7 +29,7 @@ from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.options import CompileOptions
 from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
 from mcm_passes.mapping.bounds.infeasibility import impossible
-from mcm_passes.mapping.models import mapping_of, periods_of
+from mcm_passes.mapping.models import evaluate, mapping_of, periods_of
 from mcm_passes.mapping.solving.lowered_evaluator import LoweredEvaluator
 from mcm_passes.mapping.solving.planned_memory import first_planned, searches_cost_minutes
 from mcm_passes.parallelism.replicas.in_flight import InFlight
@@ -141,7 +141,8 @@ class _Share:
 
     Attributes:
         first: what is known of it without its partitions.
-        problem: of one of the pipelines, with memory for the states of its sequences.
+        plain: the problem of one of the pipelines.
+        problem: the same with memory for the states of its sequences.
         wait_s: seconds of the package between steps of these sequences.
         found: what the family finds for it quickly; None where the number is ruled out.
         rows: partitions of it with their period under the fast model, best first.
@@ -150,6 +151,7 @@ class _Share:
     """
 
     first: PipelineCount
+    plain: PartitionProblem
     problem: PartitionProblem
     wait_s: float = 0.0
     found: Outcome | None = None
@@ -186,12 +188,13 @@ class _Share:
         if not self.rows or (self.evaluated and self.pipeline_s is None):
             return self.first
         simulated_s = None if self.pipeline_s is None else self.pipeline_s / self.first.replicas
+        analytic_s = evaluate(self.plain, self.rows[0][1]).period_s / self.first.replicas
         return replace(
             self.first,
-            analytic_s=self.analytic_s,
+            analytic_s=analytic_s,
             simulated_s=simulated_s,
             partitions=np.stack([row for _, row in self.rows]),
-            wait_s=self.wait_s,
+            wait_s=max(self.wait_s, self.analytic_s) if self.wait_s else 0.0,
         )
 
 
@@ -202,10 +205,10 @@ def _share(
     shared = on_share(problem, each, replicas)
     first = PipelineCount(replicas, each)
     if faults := impossible(shared):
-        return _Share(replace(first, ruled_out=faults[0].code), shared)
+        return _Share(replace(first, ruled_out=faults[0].code), shared, shared)
     small = problem.num_units <= MAX_BOUND_UNITS
     bound = lower_bound(shared) if small else total_work(shared)
-    share = _Share(replace(first, bound=bound), shared)
+    share = _Share(replace(first, bound=bound), shared, shared)
     if bound.seconds / replicas > below_s:
         return share
     if flight is None:
