@@ -34,8 +34,9 @@ class PipelineCount:
             empty if none does.
         partitions: `[R, N]`, partitions of these seconds: the first row under the analytic model,
             the fastest row on the simulator; None if there are no seconds.
-        wait_s: seconds of the package, by the analytic model, between steps of as many sequences as
-            the first partition has memory for: latency by their number; 0 without states.
+        wait_s: seconds of the package, by the analytic model, between steps of all sequences that
+            the first partition has memory for. It is their latency by their number, or the period
+            with their states if that is longer; 0 without states.
     """
 
     replicas: int

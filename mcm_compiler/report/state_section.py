@@ -34,6 +34,7 @@ def state_facts(
     program: LoweredProgram,
     simulation: SimulationResult | None,
     target: Target,
+    bound_s: float | None,
 ) -> StateFacts | None:
     """Facts of states; None where none stays on a chip.
 
@@ -42,6 +43,7 @@ def state_facts(
         program: of one pipeline.
         simulation: of it, or None.
         target: the package.
+        bound_s: proven for the seconds between inferences of the package; None without a bound.
     """
     held = manifest.states.held
     if not held:
@@ -77,12 +79,17 @@ def state_facts(
         "batch": batch,
         "tokens_per_s": None,
         "tokens_per_s_alone": None,
+        "package_sequences": _in_package(program, target),
+        "most_tokens_per_s": None,
     }
     if simulation is not None:
         free = side_by_side.independent(target, program, side)
         facts["needed_sequences"] = side_by_side.needed_sequences(free.latency_s, free.period_s)
         facts["tokens_per_s"] = tokens * batch * side.replicas / simulation.period_s
         facts["tokens_per_s_alone"] = tokens / simulation.latency_s
+        served = facts["package_sequences"] / simulation.latency_s
+        served = min(served, 1.0 / bound_s) if bound_s else served
+        facts["most_tokens_per_s"] = tokens * batch * served
     return facts
 
 
@@ -117,6 +124,13 @@ def state_sentences(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     if needed is not None:
         flight += f"; {needed} keep a pipeline busy, {facts['fitting_sequences']:,} would fit"
     rows.append(("sequences", flight))
+    if (most := facts["most_tokens_per_s"]) is not None:
+        limit, many = "", facts["package_sequences"]
+        alone = facts["batch"] * facts["tokens_per_s_alone"]
+        if many * alone <= most * (1.0 + 1e-9):
+            many = count_text(many * facts["batch"], "sequence")
+            limit = f": memory of the package for {many} at this latency"
+        rows.append(("bound", f"at most {number_text(most)} tokens/s{limit}"))
     states = count_text(len(facts["held"]), "state")
     chips = count_text(len(facts["chips"]), "chip")
     most = bytes_text(max(row["sequence_bytes"] for row in facts["chips"]))
@@ -137,6 +151,15 @@ def state_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         (str(row["chip"]), bytes_text(row["sequence_bytes"]), bytes_text(row["held_bytes"]))
         for row in facts["chips"]
     ]
+
+
+def _in_package(program: LoweredProgram, target: Target) -> int:
+    """Sequences that the chips of a package have memory for, with one copy of the weights."""
+    free = sum(target.limits.sram_bytes)
+    if target.limits.stream_bytes_per_s == 0.0:
+        buffers = (b for chip in program.chips for b in chip.buffers if b.kind == "weight")
+        free -= sum(b.size_bytes for b in buffers)
+    return max(free // max(sum(chip.state_bytes for chip in program.chips), 1), 1)
 
 
 def _growth(past: TensorEntry, present: TensorEntry) -> int:

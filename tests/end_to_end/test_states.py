@@ -56,6 +56,14 @@ def test_tokens_are_told_for_one_sequence_and_for_all(decoder):
     assert states["sequences"] == states["needed_sequences"] > 1
     assert states["tokens_per_s"] == pytest.approx(1 / report["period_s"])
     assert states["tokens_per_s_alone"] == pytest.approx(1 / report["latency_s"])
+    # Four chips of 64 MiB with one copy of the weights, or the bound on the period.
+    held = sum(row["sequence_bytes"] for row in states["chips"])
+    program = read(decoder, "program.json")
+    buffers = (b for chip in program["chips"] for b in chip["buffers"] if b["kind"] == "weight")
+    fit = (4 * 64 * 2**20 - sum(b["size_bytes"] for b in buffers)) // held
+    assert states["package_sequences"] == fit
+    most = min(fit / report["latency_s"], 1 / report["lower_bound_s"])
+    assert states["most_tokens_per_s"] == pytest.approx(most)
     text = (decoder / "report.md").read_text()
     assert "tokens/s" in text
     assert "inferences/s" not in text

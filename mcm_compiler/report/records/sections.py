@@ -314,6 +314,10 @@ class StateFacts(TypedDict):
         tokens_per_s: of all sequences together.
         tokens_per_s_alone: of one sequence that has the package for itself: tokens_per_step for
             each latency.
+        package_sequences: whose states the memory of all chips has space for, next to one copy of
+            the weights, or to none where they may be streamed.
+        most_tokens_per_s: that no placement with this latency exceeds: the proven bound on the
+            period, or tokens of package_sequences for each latency.
     """
 
     held: list[StateRow]
@@ -326,6 +330,8 @@ class StateFacts(TypedDict):
     batch: Count
     tokens_per_s: Amount | None
     tokens_per_s_alone: Amount | None
+    package_sequences: Count
+    most_tokens_per_s: Amount | None
 
 
 ShardedRow = TypedDict(

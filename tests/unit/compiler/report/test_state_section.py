@@ -17,6 +17,8 @@ FACTS = {
     "batch": 1,
     "tokens_per_s": 1000.0,
     "tokens_per_s_alone": 500.0,
+    "package_sequences": 4,
+    "most_tokens_per_s": 1500.0,
 }
 
 
@@ -33,6 +35,18 @@ def test_what_crosses_the_link_of_the_host(more, crosses):
     assert said["states"] == f"1 state on 1 chip, up to 1.0 KiB of a sequence on one; {crosses}"
     assert said["sequences"] == "2 sequences in flight; 3 keep a pipeline busy, 1,024 would fit"
     assert said["one sequence"] == "500 tokens/s by itself, 1 token every 2.00 ms"
+
+
+@pytest.mark.parametrize(
+    ("most", "said"),
+    [
+        (1500.0, "at most 1,500 tokens/s"),
+        (2000.0, "at most 2,000 tokens/s: memory of the package for 4 sequences at this latency"),
+    ],
+)
+def test_what_limits_the_tokens_of_all_sequences(most, said):
+    facts = {**FACTS, "most_tokens_per_s": most}
+    assert dict(state_sentences({"latency_s": 2e-3, "states": facts}))["bound"] == said
 
 
 def test_nothing_is_said_without_states():
