@@ -24,8 +24,8 @@ LITTLE_SEARCH = {
 """Models for four chips on which the default level searches for seconds."""
 
 MUCH_SEARCH = {
-    *("converted_float16", "dynamo_unet_opset20", "dynamo_vit_opset18", "optimised_encoder"),
-    *("quantised_qdq", "quantised_qoperator", "torch_lstm_opset9", "torch_mobilenet_opset11"),
+    *("converted_float16", "dynamo_unet_opset20", "optimised_encoder", "quantised_qoperator"),
+    "torch_lstm_opset9",
 }
 """Models for 36 chips that are divided, copied and unrolled as the default level has it."""
 
