@@ -120,6 +120,7 @@ _PASTS: Mapping[tuple[str, str], Mapping[int, int]] = {
     ("", "Concat"): {0: 0},
     ("", "TensorScatter"): {0: 0},
     ("", "Attention"): {1: 4, 2: 5},
+    ("com.microsoft", "Attention"): {1: 4},
     ("com.microsoft", "GroupQueryAttention"): {1: 3, 2: 4},
     ("com.microsoft", "MultiHeadAttention"): {1: 6, 2: 7},
 }
