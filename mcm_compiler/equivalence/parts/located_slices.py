@@ -149,24 +149,27 @@ class LocatedSlices:
         if len(missing) > 1:
             return None
         for axis in missing:
-            own_lines = _sampled(own, own.shape, axis, {})
-            key = (whole, own.shape, axis, tuple(sorted(cuts.items())))
+            size, around = own.shape[axis], own.shape[:axis] + own.shape[axis + 1 :]
+            key = (whole, around, axis, tuple(sorted(cuts.items())))
             if key not in self._lines:
-                self._lines[key] = {}
-                for index, line in enumerate(_sampled(given, own.shape, axis, cuts)):
-                    self._lines[key].setdefault(line, []).append(index)
-            found = [self._lines[key].get(line, ()) for line in own_lines]
-            if not all(found):
+                self._lines[key] = _sampled(given, own.shape, axis, cuts)
+            lines = self._lines[key]
+            # Mostly all lines are next to each other; whatever fits is as good as any.
+            first = _sampled(own[(slice(None),) * axis + (slice(1),)], own.shape, axis, {})
+            starts = np.flatnonzero((lines[: len(lines) - size + 1] == first).all(axis=1))[:64]
+            own_lines = _sampled(own, own.shape, axis, {}) if len(starts) != 1 else first
+            tried = [
+                cuts | {axis: ((start, start + size),)}
+                for start in starts.tolist()
+                if np.array_equal(lines[start : start + len(own_lines)], own_lines)
+            ]
+            if (one := next((c for c in tried if _same_bytes(own, given, c)), None)) is not None:
+                return one
+            found = _found_lines(_sampled(own, own.shape, axis, {}), lines)
+            at = None if found is None else _placed(found)
+            if at is None:
                 return None
-            at = _placed([found_at[0] if len(found_at) == 1 else -1 for found_at in found])
-            if at is not None:
-                cuts = cuts | {axis: merged([(k, k + 1) for k in at])}
-                break
-            # No line is like no other: whatever fits is as good as any.
-            size = own.shape[axis]
-            starts = [n for n in sorted(set(found[0][:64])) if n + size <= given.shape[axis]]
-            tried = [cuts | {axis: ((start, start + size),)} for start in starts]
-            return next((one for one in tried if _same_bytes(own, given, one)), None)
+            cuts = cuts | {axis: merged([(k, k + 1) for k in at])}
         return cuts if _same_bytes(own, given, cuts) else None
 
 
@@ -182,7 +185,17 @@ def _before(facts: WholeOp, cuts: Cuts) -> Cuts:
     return {order[axis]: at for axis, at in cuts.items()}
 
 
-def _sampled(elements: Bytes, shape: tuple[int, ...], axis: int, cuts: Cuts) -> list[bytes]:
+def _found_lines(own: Bytes, lines: Bytes) -> list[int] | None:
+    """Where samples of lines are among others; -1 for several places, None where one is not."""
+    places: dict[bytes, int] = {}
+    for index, line in enumerate(lines):
+        sample = line.tobytes()
+        places[sample] = -1 if sample in places else index
+    found = [places.get(line.tobytes()) for line in own]
+    return None if None in found else [at for at in found if at is not None]
+
+
+def _sampled(elements: Bytes, shape: tuple[int, ...], axis: int, cuts: Cuts) -> Bytes:
     """A sample of each line along an axis, at the same places of a part of this shape."""
     rng = np.random.default_rng(0)
     places: list[NDArray[np.int64]] = []
@@ -194,7 +207,7 @@ def _sampled(elements: Bytes, shape: tuple[int, ...], axis: int, cuts: Cuts) -> 
         places.append(np.concatenate(held)[at])
     lines = np.moveaxis(elements, axis, 0)
     taken = lines[(slice(None), *places)] if places else lines
-    return [line.tobytes() for line in np.ascontiguousarray(taken)]
+    return np.ascontiguousarray(taken).reshape(len(taken), -1)
 
 
 def _same_bytes(own: Bytes, given: Bytes, cuts: Cuts) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Hashable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -37,12 +38,12 @@ class WeightContents:
     """Numbers contents of tensors, 0, 1, 2 and so on.
 
     Attributes:
-        lines: lines of a content by a sample of their bytes, for those who look parts up in it.
+        lines: a sample of each line of a content, for those who look parts up in it.
         located: by two contents and the cuts that were expected, where one is part of the other.
     """
 
     def __init__(self) -> None:
-        self.lines: dict[Hashable, dict[bytes, list[int]]] = {}
+        self.lines: dict[Hashable, NDArray[np.unsignedinteger[Any]]] = {}
         self.located: dict[Hashable, dict[int, tuple[tuple[int, int], ...]] | None] = {}
         self._contents: list[ir.TensorProtocol] = []
         self._by_sample: dict[Hashable, list[int]] = {}
