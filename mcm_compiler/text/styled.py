@@ -106,33 +106,6 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Panel:
-    """A view in a frame that is as wide as the line.
-
-    Attributes:
-        view: what is framed.
-        border_style: of the frame.
-        ascii_only: draws it with ASCII characters.
-    """
-
-    view: View
-    border_style: str = ""
-    ascii_only: bool = False
-
-    def lines(self, width: int) -> list[Line]:
-        """The frame's lines."""
-        corners = "++++" if self.ascii_only else "╭╮╰╯"
-        across, down = ("-", "|") if self.ascii_only else ("─", "│")
-        style, inner = self.border_style, max(width - 4, 1)
-        found: list[Line] = [[(f"{corners[0]}{across * (inner + 2)}{corners[1]}", style)]]
-        for line in self.view.lines(inner):
-            blank = " " * (inner - sum(columns_of(text) for text, _ in line))
-            found.append([(down, style), (" ", ""), *line, (f"{blank} ", ""), (down, style)])
-        found.append([(f"{corners[2]}{across * (inner + 2)}{corners[3]}", style)])
-        return found
-
-
-@dataclass(frozen=True)
 class Labelled:
     """Labels in a column, each with text beside it that is broken within its own.
 

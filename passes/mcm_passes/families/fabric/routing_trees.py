@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit, lean_njit
+from mcm_compiler.arrays.kernels import lean_inner_njit, lean_njit
 from mcm_compiler.arrays.types import Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import (
     EAST,
@@ -199,23 +199,6 @@ def _settle(tables: Tables, state: Routed, unit: int, place: int) -> None:
         state.channel_load[tables.grid.channel[place]] += flits
     state.site[unit] = place
     state.holder[place] = unit
-
-
-@entry_njit
-def _distances(tables: Tables, state: Routed) -> Longs:
-    grid, streams = tables.grid, tables.streams
-    links = np.zeros(len(streams.leaf), np.int64)
-    for stream in range(len(streams.source)):
-        home = state.site[streams.source[stream]]
-        for k in range(streams.leaf_ptr[stream], streams.leaf_ptr[stream + 1]):
-            place = state.site[streams.leaf[k]]
-            links[k] = abs(grid.row[home] - grid.row[place]) + abs(grid.col[home] - grid.col[place])
-    return links
-
-
-def distances(tables: Tables, state: Routed) -> Longs:
-    """`[L]`, links between the source of a stream and each destination."""
-    return _distances(tables, state)
 
 
 class Grid(NamedTuple):

@@ -1,4 +1,4 @@
-"""Lines of styled text: breaks, frames, tables, and what does not fit."""
+"""Lines of styled text: breaks, tables, and what does not fit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcm_compiler.text.styled import (
-    Group,
     Labelled,
-    Panel,
     Table,
     Text,
     columns_of,
@@ -49,13 +47,9 @@ def test_styles_stay_with_their_characters() -> None:
     assert text.lines(9) == [[("aa ", ""), ("bbb", "bold"), (" cc", "dim")]]
 
 
-def test_panel_and_labels() -> None:
+def test_labels_stand_before_their_text() -> None:
     labelled = Labelled([("a", Text("one two")), ("bcd", Text(""))])
     assert plain_lines(labelled, 9) == ["a    one", "     two", "bcd"]
-    assert plain_lines(Panel(Group(Text("x"), Text("y"))), 7) == [
-        "╭─────╮", "│ x   │", "│ y   │", "╰─────╯",
-    ]  # fmt: skip
-    assert plain_lines(Panel(Text("x"), ascii_only=True), 5) == ["+---+", "| x |", "+---+"]
 
 
 def test_table_aligns_and_is_cut_off() -> None:

@@ -17,7 +17,6 @@ from mcm_compiler.contracts.fabrics.fabric import (
 )
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
 from mcm_passes.families.fabric.routing_trees import (
-    distances,
     flip,
     move,
     routed,
@@ -97,13 +96,3 @@ def test_a_move_is_undone_by_the_move_back() -> None:
             move(tables, state, unit, home)
         for old, new in zip(before, state, strict=True):
             np.testing.assert_array_equal(old, new)
-
-
-def test_distances_count_links_to_each_destination() -> None:
-    problem, fabric = drawn_problem(1), small_fabric(4, 6)
-    mapping = legal_mappings(problem, fabric, 1, np.random.default_rng(0))
-    found = distances(tables_of(problem, fabric), routed(tables_of(problem, fabric), mapping))
-    for k, stream in enumerate(problem.stream_of_leaf):
-        home = int(fabric.switch[mapping.site[0, problem.source[stream]]])
-        goal = int(fabric.switch[mapping.site[0, problem.leaf[k]]])
-        assert found[k] == len(path(fabric, home, goal, 0))
