@@ -177,7 +177,10 @@ def written_in_place(node: ir.Node) -> dict[int, tuple[int, int]]:
     """The input that each marked output of an op grows from, and the elements that are new."""
     found: dict[int, tuple[int, int]] = {}
     for mark in node.metadata_props.get(IN_PLACE_PROPERTY, "").split():
-        position = _PASTS[node.domain, node.op_type][int(mark)]
+        # Slices and joins of what an op makes have its metadata, and no past.
+        position = _PASTS.get((node.domain, node.op_type), {}).get(int(mark))
+        if position is None:
+            continue
         new = _elements(node.outputs[int(mark)]) - _elements(node.inputs[position])
         # In one buffer for all tokens, the new ones are as many as those that come in.
         given = _elements(node.inputs[1]) or _elements(node.inputs[0])

@@ -164,3 +164,6 @@ def test_what_attention_ops_append_to_grows_in_place_and_is_marked():
     assert written_in_place(node) == {1: (4, 8), 2: (5, 8)}
     mark_in_place(model, pairs[1:])
     assert written_in_place(node) == {2: (5, 8)}
+    # A join of its pieces has the same marks and no past.
+    node.op_type, node.domain = "Concat", ""
+    assert written_in_place(node) == {}
