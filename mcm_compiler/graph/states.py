@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.graph.annotations import AnnotationKey
+from mcm_compiler.graph.annotations import AnnotationKey, properties_of
 from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.text.units import count_text
 
@@ -160,7 +160,8 @@ def mark_in_place(graph: ir.Graph, pairs: Collection[StatePair]) -> None:
         pairs: states that stay on a chip.
     """
     for node in graph:
-        node.metadata_props.pop(IN_PLACE_PROPERTY, None)
+        if IN_PLACE_PROPERTY in properties_of(node):
+            del node.metadata_props[IN_PLACE_PROPERTY]
     inputs = {value.name: value for value in graph.inputs}
     outputs = {value.name: value for value in graph.outputs}
     for pair in pairs:
@@ -176,7 +177,7 @@ def mark_in_place(graph: ir.Graph, pairs: Collection[StatePair]) -> None:
 def written_in_place(node: ir.Node) -> dict[int, tuple[int, int]]:
     """The input that each marked output of an op grows from, and the elements that are new."""
     found: dict[int, tuple[int, int]] = {}
-    for mark in node.metadata_props.get(IN_PLACE_PROPERTY, "").split():
+    for mark in properties_of(node).get(IN_PLACE_PROPERTY, "").split():
         # Slices and joins of what an op makes have its metadata, and no past.
         position = _PASTS.get((node.domain, node.op_type), {}).get(int(mark))
         if position is None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from mcm_compiler.graph.annotations import properties_of
 from mcm_compiler.graph.constants import leaves
 from mcm_compiler.graph.states import IN_PLACE_PROPERTY
 from mcm_compiler.graph.static_shapes import static_dims
@@ -49,7 +50,7 @@ def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
         kind, inputs = (node.domain, node.op_type), node.inputs
         parts.append(kind)
         parts.append(len(inputs))
-        parts.append(node.metadata_props.get(IN_PLACE_PROPERTY))
+        parts.append(properties_of(node).get(IN_PLACE_PROPERTY))
         if by_more := kind not in BY_SHAPES_ALONE:
             if kind not in FORMULA_TABLE or (fields := _attributes(node)) is None:
                 return None
