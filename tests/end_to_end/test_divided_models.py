@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -48,9 +49,32 @@ def joined() -> ir.Model:
     return ir.from_proto(model_text(text, weights))
 
 
+def packed() -> ir.Model:
+    """The same weights for two spellings of a product, with zero points in bytes of their own."""
+    rng = np.random.default_rng(2)
+    blocks = rng.integers(-8, 8, (2048, 512)).astype(ml_dtypes.int4)
+    weights = {
+        "q": rng.integers(0, 256, (2048, 16, 16), np.uint8),
+        "z": rng.integers(0, 256, (2048, 8), np.uint8),
+        "s": rng.uniform(0.001, 0.01, (2048, 16)).astype(np.float32),
+        "p": blocks,
+    }
+    text = """m (float[1,512] x) => (float[1,2048] y) {
+        a = com.microsoft.MatMulNBits <K: int = 512, N: int = 2048, bits: int = 4,
+            block_size: int = 32> (x, q, s, z)
+        d = DequantizeLinear <axis = 1, block_size = 32> (p, s) t = Transpose (d)
+        b = MatMul (x, t) y = Add (a, b) }"""
+    return ir.from_proto(model_text(text, weights))
+
+
 @pytest.mark.parametrize(
     ("model", "options"),
-    [(quantised, "tile_rows=4"), (joined, "tile_rows=9"), (joined, "grain=0.3")],
+    [
+        (quantised, "tile_rows=4"),
+        (joined, "tile_rows=9"),
+        (joined, "grain=0.3"),
+        (packed, "grain=0.3"),
+    ],
 )
 def test_divided_models_are_proven_and_checked(model, options: str, tmp_path: Path):
     folder = tmp_path / "out"
