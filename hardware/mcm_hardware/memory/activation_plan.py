@@ -124,37 +124,30 @@ def order_for_memory(flow: ChipDataflow, spec: ChipSpec) -> ChipDataflow:
 def order_by_demand(flow: ChipDataflow, spec: ChipSpec) -> ChipDataflow:
     """The chip with each kernel right before the first that needs it, so that tiles pass on.
 
-    The order is cut where few bytes are held, as long as that lowers the peak: all kernels before a
-    cut are done before those behind, for instance where one whole image is small enough.
+    Kernels that make at most half of what they read run as soon as they can: what they read is
+    free then. The order is cut where few bytes are held, as long as that lowers the peak: all
+    kernels before a cut are done before those behind, for instance those of one small image.
     """
     held, count = find_activations(flow, spec), len(flow.kernels)
-    needs: list[list[int]] = [[] for _ in range(count)]
-    for kernel, after in enumerate(flow.after):
-        for later in after:
-            needs[later].append(kernel)
+    values = held.size, held.writer, held.reader_ptr, held.readers, held.kept
+    made = np.bincount(held.writer, held.size, count)
+    read = np.bincount(held.readers, np.repeat(held.size, np.diff(held.reader_ptr)), count)
+    demand = _Demand(flow.after, (2.0 * made <= read).tolist())
 
     def tried(cuts: Iterable[int]) -> tuple[int, list[int]]:
-        order = _demanded(needs, [*sorted(cuts), count])
-        kernels = np.array(order, np.int64)
-        parts = held.size, held.writer, held.reader_ptr, held.readers, held.kept
-        return int(peak_of_order(kernels, *parts)), order
+        order = demand.order([*sorted(cuts), count])
+        return int(peak_of_order(np.array(order, np.int64), *values)), order
 
-    first, last = live_ranges(
-        np.arange(count), held.writer, held.reader_ptr, held.readers, held.kept
-    )
-    across = np.bincount(first + 1, held.size, count + 2)
-    across -= np.bincount(last + 1, held.size, count + 2)
-    passed = np.cumsum(across)[1:count]
-    lowest = [
-        at + 1
-        for at in range(1, count - 2)
-        if passed[at] < passed[at - 1] and passed[at] <= passed[at + 1]
-    ]
-    lowest.sort(key=lambda at: passed[at - 1])
+    first, last = live_ranges(np.arange(count), *values[1:])
+    change = np.bincount(first + 1, held.size, count + 2)
+    change -= np.bincount(last + 1, held.size, count + 2)
+    held_at = np.cumsum(change)[:count]
+    lowest = [k for k in range(2, count - 1) if held_at[k - 1] > held_at[k] <= held_at[k + 1]]
+    lowest = sorted(lowest, key=lambda k: held_at[k])[:MOST_CUTS]
     cuts: set[int] = set()
     peak, order = tried(cuts)
     while True:
-        found = [(*tried({*cuts, at}), at) for at in lowest[:MOST_CUTS] if at not in cuts]
+        found = [(*tried({*cuts, cut}), cut) for cut in lowest if cut not in cuts]
         lower, better, cut = min(found, default=(peak, order, 0))
         if lower >= peak:
             return flow.reordered(order)
@@ -162,23 +155,44 @@ def order_by_demand(flow: ChipDataflow, spec: ChipSpec) -> ChipDataflow:
         cuts.add(cut)
 
 
-def _demanded(needs: Sequence[Sequence[int]], cuts: Sequence[int]) -> list[int]:
-    """Kernels in the order in which a search from the last of each part comes to them."""
-    order: dict[int, None] = {}
-    for start, stop in pairwise((0, *cuts)):
-        inside = {k for later in range(start, stop) for k in needs[later]}
-        ends = (k for k in range(start, stop) if k not in inside)
-        for end in ends:
-            path = [(end, iter(needs[end]))]
+class _Demand:
+    """Orders of kernels by what needs them.
+
+    Args:
+        after: kernels that need what each kernel makes.
+        soon: kernels that run as soon as they can.
+    """
+
+    def __init__(self, after: Sequence[Sequence[int]], soon: Sequence[bool]) -> None:
+        self._after, self._soon = after, soon
+        self._needs: list[list[int]] = [[] for _ in after]
+        for kernel, later in enumerate(after):
+            for reader in later:
+                self._needs[reader].append(kernel)
+
+    def order(self, cuts: Sequence[int]) -> list[int]:
+        """The kernels, parts that end at `cuts` one after the other, the last cut their number."""
+        found: dict[int, None] = {}
+        waits = [len(needed) for needed in self._needs]
+        for start, stop in pairwise((0, *cuts)):
+            inside = {k for reader in range(start, stop) for k in self._needs[reader]}
+            path = [k for k in reversed(range(start, stop)) if k not in inside]
             while path:
-                kernel, rest = path[-1]
-                before = next((k for k in rest if k not in order), None)
-                if before is None:
-                    order[kernel] = None
-                    path.pop()
-                else:
-                    path.append((before, iter(needs[before])))
-    return list(order)
+                kernel = path[-1]
+                before = next((k for k in self._needs[kernel] if k not in found), None)
+                if before is not None:
+                    path.append(before)
+                    continue
+                path.pop()
+                ready = [kernel] if kernel not in found else []
+                while ready:
+                    kernel = ready.pop()
+                    found[kernel] = None
+                    for reader in self._after[kernel]:
+                        waits[reader] -= 1
+                    new = [k for k in self._after[kernel] if not waits[k] and self._soon[k]]
+                    ready += reversed(new)
+        return list(found)
 
 
 def plan_activations(flow: ChipDataflow, spec: ChipSpec) -> ActivationPlan:

@@ -118,6 +118,11 @@ class ShardOversized(Pass):
         plan = FUSION_PLAN.find(model)
         earlier = sharding.SHARDING_PLAN.find(model)
         records = list(earlier.operators) if earlier is not None else []
+        if self.tile_rows and limits.stream_bytes_per_s > 0.0:
+            demand = replace(
+                demand, oversized=self._slice_kernels(model, context, records, limits, demand)
+            )
+            plan = FUSION_PLAN.find(model)
         if plan is not None and demand.oversized:
             FUSION_PLAN.set(model, plan_without(plan, [found.node for found in demand.oversized]))
         sharder = oversized.OperatorSharder(model.graph)
@@ -133,6 +138,54 @@ class ShardOversized(Pass):
                 parts |= pieces
                 context.report(output_pieces.pieces_note(list(pieces.values()), limits))
         sharding.SHARDING_PLAN.set(model, sharding.ShardingPlan(tuple(records)))
+
+    def _slice_kernels(
+        self,
+        model: ir.Model,
+        context: PassContext,
+        records: list[sharding.OperatorSharding],
+        limits: PackageLimits,
+        demand: oversized.WeightDemand,
+    ) -> tuple[oversized.Oversized, ...]:
+        """Divides ops with those that run with them, whose results their readers put together.
+
+        Returns:
+            Those that are not divided so.
+        """
+        from mcm_passes.parallelism.row_tiles import kernel_cuts, tile_rewriting
+
+        plan, cost_model = FUSION_PLAN.find(model) or FusionPlan(()), context.target.cost_model()
+        kernels = kernel_cuts.KernelCuts(model, cost_model, plan)
+        rest: list[oversized.Oversized] = []
+        cuts: list[tile_rewriting.CutRegion] = []
+        groups = {group.name: group for group in plan.groups}
+        for found in demand.oversized:
+            cut, name = found.cut, found.node.name or ""
+            region = None if cut is None else kernels.along(found.node, cut.output_axis, plan)
+            if cut is None or region is None or region.rows != found.pieces[-1][1]:
+                rest.append(found)
+                continue
+            cuts.append(tile_rewriting.CutRegion(region, found.pieces))
+            names = [node.name or "" for node in region.ops]
+            if (group := plan.group_of.get(name)) is not None:
+                groups.pop(group.name, None)
+                groups[names[-1]] = replace(group, name=names[-1], nodes=tuple(names))
+            record = sharding.OperatorSharding(
+                name,
+                found.weight.name or "",
+                cost_model.storage_bytes(found.weight),
+                cut.axis,
+                tuple(f"{name}/tile_{piece}" for piece in range(len(found.pieces))),
+            )
+            records.append(record)
+            context.report(_note(record, found, limits, demand.full, self.fraction))
+        if cuts:
+            plan = FusionPlan(tuple(group for group in groups.values() if len(group.nodes) > 1))
+            done = kernel_cuts.cut_kernels(model, cost_model, plan, cuts)
+            FUSION_PLAN.set(model, done.plan)
+            for node in done.nodes if NODE_COST.present(model) else ():
+                NODE_COST.set(node, cost_model.node_cost(node))
+        return tuple(rest)
 
     def _divide_all_rows(
         self,
@@ -177,7 +230,7 @@ class ShardOversized(Pass):
         if not found:
             return set()
         costed = NODE_COST.present(model)
-        done = kernel_cuts.cut_kernels(model, cost_model, plan, found)
+        done = kernel_cuts.cut_kernels(model, cost_model, plan, [one.cut for one in found])
         FUSION_PLAN.set(model, done.plan)
         nodes = set(done.nodes)
         for join in done.joins:

@@ -252,6 +252,29 @@ class KernelCuts:
         )
         yield from self._regions.of_kernel(kernel, main)
 
+    def along(self, node: ir.Node, axis: int, plan: FusionPlan) -> RowRegion | None:
+        """An op, and those that run with it and read nothing else, divided along an axis of it.
+
+        None where that cannot be, or the result is one of the model.
+        """
+        chain, group = [node], plan.group_of.get(node.name or "")
+        while group is not None:
+            readers = chain[-1].outputs[0].consumers()
+            after = readers[0] if len(readers) == 1 else None
+            if after is None or after.name not in group.nodes or len(after.outputs) != 1:
+                break
+            if sum(value not in self._constants for value in after.inputs if value) != 1:
+                break
+            chain.append(after)
+        chain = chain[
+            : next((k for k, n in enumerate(chain) if n.outputs[0].is_graph_output()), len(chain))
+        ]
+        for length in range(len(chain), 0, -1):
+            for region in self._regions.of_kernel(chain[:length], node):
+                if region.values[node.outputs[0]].axis == axis:
+                    return region
+        return None
+
     def _best(
         self, kernel: Sequence[ir.Node], seconds: float, most_s: float, share_s: float
     ) -> KernelCut | None:
@@ -442,7 +465,7 @@ def even_bounds(extent: int, count: int, unit: int) -> tuple[tuple[int, int], ..
 
 
 def cut_kernels(
-    model: ir.Model, cost_model: CostModel, plan: FusionPlan, found: Sequence[KernelCut]
+    model: ir.Model, cost_model: CostModel, plan: FusionPlan, cuts: Sequence[CutRegion]
 ) -> CutKernels:
     """Rewrites a model in place."""
     graph = model.graph
@@ -453,7 +476,6 @@ def cut_kernels(
             return False
         return not runs_on_host(cost_model, (node,))
 
-    cuts = [kernel.cut for kernel in found]
     made = tile_regions(graph, cuts, constants, fuses)
     plan = plan_with_slices(plan_of_tiles(plan, made.tiles), made.fused)
     return CutKernels(plan, made.joins, made.nodes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -194,8 +196,19 @@ def test_streamed_tiles_end_where_those_that_read_them_do():
     rows = {stem: [] for stem in "rsy"}
     for node in model.graph:
         for value in node.outputs:
-            stem, _, tile = value.name.partition("/tile_")
-            if tile.isdigit() and stem in rows:
-                rows[stem].append(value.shape[2])
+            if made := re.fullmatch(r"([rsy])/tile_\d(/tile_0)?", value.name):
+                rows[made[1]].append(value.shape[2])
     assert rows == {"r": [9, 8, 8, 3], "s": [8, 8, 8, 4], "y": [4, 4, 4, 2]}
     assert "MCM-P070" not in {note.code for note in reports}
+
+
+def test_pieces_of_streamed_weights_run_with_what_follows_them():
+    """No kernel puts the pieces of a result together, but for those that read it."""
+    whole = model_of(DEEP)
+    model, reports = cut(DEEP, target="tests/data/targets/set36.toml", tile_rows=8, fraction=0.145)
+    groups = [[n.partition("_")[0] for n in g.nodes] for g in FUSION_PLAN.get(model).groups]
+    assert groups.count(["Conv", "Relu"]) == 16
+    assert not any(node.op_type == "Relu" and "/tile_" not in node.name for node in model.graph)
+    assert [note.code for note in reports].count("MCM-P011") == 2
+    for one, other in zip(outputs(whole), outputs(model), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-4)
