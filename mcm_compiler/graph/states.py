@@ -177,15 +177,16 @@ def mark_in_place(graph: ir.Graph, pairs: Collection[StatePair]) -> None:
 def written_in_place(node: ir.Node) -> dict[int, tuple[int, int]]:
     """The input that each marked output of an op grows from, and the elements that are new."""
     found: dict[int, tuple[int, int]] = {}
-    for mark in properties_of(node).get(IN_PLACE_PROPERTY, "").split():
+    for mark in map(int, properties_of(node).get(IN_PLACE_PROPERTY, "").split()):
+        position = _PASTS.get((node.domain, node.op_type), {}).get(mark)
+        past = node.inputs[position] if position is not None else None
         # Slices and joins of what an op makes have its metadata, and no past.
-        position = _PASTS.get((node.domain, node.op_type), {}).get(int(mark))
-        if position is None:
+        if position is None or past is None or not past.is_graph_input():
             continue
-        new = _elements(node.outputs[int(mark)]) - _elements(node.inputs[position])
+        new = _elements(node.outputs[mark]) - _elements(past)
         # In one buffer for all tokens, the new ones are as many as those that come in.
         given = _elements(node.inputs[1]) or _elements(node.inputs[0])
-        found[int(mark)] = position, new if new > 0 else given
+        found[mark] = position, new if new > 0 else given
     return found
 
 

@@ -167,3 +167,16 @@ def test_what_attention_ops_append_to_grows_in_place_and_is_marked():
     # A join of its pieces has the same marks and no past.
     node.op_type, node.domain = "Concat", ""
     assert written_in_place(node) == {}
+
+
+def test_joins_with_the_mark_of_a_divided_op_grow_from_nothing():
+    model = graph(
+        "float[1,7] past_0, float[1,1] k",
+        "float[1,8] present_0, float[2,8] y",
+        "present_0 = Concat <axis = 1> (past_0, k) y = Concat <axis = 0> (present_0, present_0)",
+    )
+    mark_in_place(model, [StatePair("past_0", "present_0")])
+    grown, joined = model
+    joined.metadata_props.update(grown.metadata_props)
+    assert written_in_place(grown) == {0: (0, 1)}
+    assert written_in_place(joined) == {}
