@@ -121,6 +121,12 @@ def order_for_memory(flow: ChipDataflow, spec: ChipSpec) -> ChipDataflow:
     return flow.reordered(order.tolist())
 
 
+def live_bytes(size: Longs, first: Longs, last: Longs, kernels: int) -> Longs:
+    """`[K]`, bytes that are held while each kernel runs."""
+    change = np.bincount(first, size, kernels + 1) - np.bincount(last + 1, size, kernels + 1)
+    return np.cumsum(change, dtype=np.int64)[:kernels]
+
+
 def order_by_demand(flow: ChipDataflow, spec: ChipSpec) -> ChipDataflow:
     """The chip with each kernel right before the first that needs it, so that tiles pass on.
 
@@ -139,9 +145,7 @@ def order_by_demand(flow: ChipDataflow, spec: ChipSpec) -> ChipDataflow:
         return int(peak_of_order(np.array(order, np.int64), *values)), order
 
     first, last = live_ranges(np.arange(count), *values[1:])
-    change = np.bincount(first + 1, held.size, count + 2)
-    change -= np.bincount(last + 1, held.size, count + 2)
-    held_at = np.cumsum(change)[:count]
+    held_at = live_bytes(held.size, first + 1, last, count)
     lowest = [k for k in range(2, count - 1) if held_at[k - 1] > held_at[k] <= held_at[k + 1]]
     lowest = sorted(lowest, key=lambda k: held_at[k])[:MOST_CUTS]
     cuts: set[int] = set()

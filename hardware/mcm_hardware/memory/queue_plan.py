@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby, product
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 from mcm_compiler.arrays.types import Floats
@@ -67,25 +66,6 @@ class _Held(NamedTuple):
     free_s: float
 
 
-@dataclass(frozen=True)
-class _Sharers:
-    """Tensors of one kind and size, in the order in which kernels take their buffers.
-
-    Attributes:
-        held: the tensors.
-        own: buffers that they have without a queue.
-        least: buffers that suffice.
-    """
-
-    held: tuple[_Held, ...]
-    own: int
-    least: int
-
-    def buffers(self, step: int) -> int:
-        """Buffers of a queue: the fewest at step 0, nearly all that they have at the last one."""
-        return self.least + (self.own - self.least) * step // STEPS
-
-
 def plan_queues(
     flow: ChipDataflow,
     transfers: Sequence[Transfer],
@@ -104,18 +84,31 @@ def plan_queues(
             and the last only to the order of buffers within an inference.
     """
     held = sorted(_held(flow, transfers, spec, times))
-    groups = [tuple(group) for _, group in groupby(held, lambda one: (one.kind, one.size_bytes))]
-    shared: list[tuple[_Sharers, int]] = []
-    for slower, step in product(SLOWER, reversed(range(STEPS))):
-        period_s = slower * times.period_s
-        sharers = [_sharers(group, transfers, period_s) for group in groups if len(group) > 1]
-        shared = [(s, s.buffers(step)) for s in sharers if s.buffers(step) < s.own]
-        if sum((s.own - buffers) * s.held[0].size_bytes for s, buffers in shared) >= excess_bytes:
-            break
-    return tuple(
-        Queue(s.held[0].kind, tuple(one.transfers for one in s.held), buffers)
-        for s, buffers in shared
-    )
+    alike = [[*group] for _, group in groupby(held, lambda one: (one.kind, one.size_bytes))]
+    groups = [(group, _own_buffers(group, transfers)) for group in alike if len(group) > 1]
+    found: list[Queue] = []
+    for slower in SLOWER:
+        least = [_fewest(group, own, slower * times.period_s) for group, own in groups]
+        for step in reversed(range(STEPS)):
+            found, saved = [], 0
+            for (group, own), fewest in zip(groups, least, strict=True):
+                # The fewest at step 0, nearly all that the tensors have at the last one.
+                buffers = fewest + (own - fewest) * step // STEPS
+                if buffers < own:
+                    kind, taken = group[0].kind, tuple(one.transfers for one in group)
+                    found.append(Queue(kind, taken, buffers))
+                    saved += (own - buffers) * group[0].size_bytes
+            if saved >= excess_bytes:
+                return tuple(found)
+    return tuple(found)
+
+
+def _own_buffers(held: Sequence[_Held], transfers: Sequence[Transfer]) -> int:
+    return sum(max(transfers[index].slots for index in one.transfers) for one in held)
+
+
+def _fewest(held: Sequence[_Held], own: int, period_s: float) -> int:
+    return next((count for count in range(1, own) if _suffice(held, count, period_s)), own)
 
 
 def _held(
@@ -136,12 +129,6 @@ def _held(
             taken_s = float(times.made_s[sent[0]])
             free_s = max(float(times.left_s[index]) for index in sent)
             yield _Held("send", size, writer, last, sent, taken_s, free_s)
-
-
-def _sharers(held: tuple[_Held, ...], transfers: Sequence[Transfer], period_s: float) -> _Sharers:
-    own = sum(max(transfers[index].slots for index in one.transfers) for one in held)
-    fits = (buffers for buffers in range(1, own) if _suffice(held, buffers, period_s))
-    return _Sharers(held, own, next(fits, own))
 
 
 def _suffice(held: Sequence[_Held], buffers: int, period_s: float) -> bool:

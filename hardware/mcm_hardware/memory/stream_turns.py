@@ -16,7 +16,7 @@ import numpy as np
 from mcm_compiler.arrays.types import Longs
 from mcm_hardware.chip.chip_dataflow import ChipDataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
-from mcm_hardware.memory.activation_plan import ActivationPlan, buffer_bytes
+from mcm_hardware.memory.activation_plan import ActivationPlan, buffer_bytes, live_bytes
 from mcm_hardware.memory.offset_assignment import plan_offsets
 from mcm_hardware.memory.stream_plan import Turn, WeightStream, may_stream, stream_of
 
@@ -28,7 +28,6 @@ SHARES = (0.9, 0.8, 0.7, 0.6, 0.5, 0.0)
 
 RESIDENT = (0.5, 0.2, 0.05, 0.0)
 """Shares of the memory that resident weights may take at most, as far as these are tried."""
-
 
 LEAST_GAIN = 0.002
 """Share of the time that fewer resident weights must gain: each is read again for every kernel."""
@@ -69,10 +68,19 @@ class _Turns(NamedTuple):
     size: Sequence[int]
     last_kernel: int
 
-    def lives(self, ahead: Sequence[int]) -> tuple[list[int], list[int]]:
+    def own_lives(self, ahead: Sequence[int]) -> tuple[list[int], list[int]]:
         """First and last kernel of each buffer; the first one's weights come before, and stay."""
         first = [self.kernels[turn - by] + 1 for turn, by in enumerate(ahead)]
         return [0, *first[1:]], [self.last_kernel, *self.kernels[1:]]
+
+    def lives(
+        self, ahead: Sequence[int], activations: ActivationPlan
+    ) -> tuple[Longs, Longs, Longs]:
+        """Sizes, first and last kernels of activations, then of the buffers."""
+        held = activations.size, activations.first, activations.last
+        own = self.size, *self.own_lives(ahead)
+        size, first, last = map(np.concatenate, zip(held, map(np.array, own), strict=True))
+        return size, first, last
 
 
 def plan_turns(
@@ -134,14 +142,9 @@ def _planned(
     count = len(activations.values)
     for share in SHARES:
         ahead = _ahead(turns, activations, int(share * room))
-        first, last = turns.lives(ahead)
-        offset, high_water = plan_offsets(
-            np.concatenate([activations.size, np.array(size, np.int64)]),
-            np.concatenate([activations.first, np.array(first, np.int64)]),
-            np.concatenate([activations.last, np.array(last, np.int64)]),
-            0,
-        )
+        offset, high_water = plan_offsets(*turns.lives(ahead, activations), 0)
         if high_water <= room:
+            first, last = turns.own_lives(ahead)
             placed = tuple(map(Turn, offset[count:].tolist(), size, first, last, ahead))
             beside = replace(activations, offset=offset[:count], high_water_bytes=int(high_water))
             seconds = _seconds(turns, ahead, pace)
@@ -151,16 +154,8 @@ def _planned(
 
 def _ahead(turns: _Turns, activations: ActivationPlan, most: int) -> list[int]:
     """Turns before each from whose end it is on its way, with at most `most` bytes live."""
-    change: Longs = np.zeros(turns.last_kernel + 2, np.int64)
     ahead = [1] * len(turns.kernels)
-    first, last = turns.lives(ahead)
-    for size, begin, end in (
-        (activations.size, activations.first, activations.last),
-        (np.array(turns.size), np.array(first), np.array(last)),
-    ):
-        np.add.at(change, begin, size)
-        np.add.at(change, end + 1, -size)
-    live = np.cumsum(change)
+    live = live_bytes(*turns.lives(ahead, activations), turns.last_kernel + 1)
     # All begin one turn earlier before any begins two.
     for by in range(2, MOST_AHEAD + 1):
         for turn in range(by, len(ahead)):
