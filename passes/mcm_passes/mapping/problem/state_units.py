@@ -142,12 +142,16 @@ def _kept_where_possible(
     states: States,
 ) -> StateUnits:
     nodes = placeable_nodes(model.graph)
-    held, dropped = _possible(model.graph, states, target)
+    readers: dict[ir.Value, list[ir.Node]] = {}
+    for node in model.graph:
+        for value in dict.fromkeys(consumed_values(node)):
+            readers.setdefault(value, []).append(node)
+    held, dropped = _possible(model.graph, states, target, readers)
     costs, constants = target.cost_model(), constant_values(model.graph)
     memory = target.limits.sram_bytes
     streams = target.limits.stream_bytes_per_s > 0.0
     while True:
-        links = [link for state in held for link in _links(state, model.graph)]
+        links = [link for state in held for link in _links(state, readers)]
         units = contract(nodes, plan, links)
         bad: dict[HeldState, str] = {}
         needs = [0 if streams else _weights_of(unit, constants, costs) for unit in units]
@@ -220,7 +224,10 @@ def dropped_note(dropped: Sequence[tuple[StatePair, str]]) -> Diagnostic | None:
 
 
 def _possible(
-    graph: ir.Graph, states: States, target: Target
+    graph: ir.Graph,
+    states: States,
+    target: Target,
+    readers: Mapping[ir.Value, Sequence[ir.Node]],
 ) -> tuple[list[HeldState], list[tuple[StatePair, str]]]:
     """States whose past an op reads and whose present one makes."""
     inputs = {value.name: value for value in graph.inputs}
@@ -236,7 +243,7 @@ def _possible(
             why = f"{_NO_PLACE} {quote(target.name)} gives them no memory"
         elif past is None or present is None or present.producer() not in placed:
             why = _NO_MAKER
-        elif not any(past in consumed_values(node) for node in placed):
+        elif placed.isdisjoint(readers.get(past, ())):
             why = _NO_READER
         else:
             kept = kept_bytes(past, present, max(costs.storage_bytes(present), 0))
@@ -248,10 +255,11 @@ def _possible(
     return held, dropped
 
 
-def _links(state: HeldState, graph: ir.Graph) -> list[tuple[ir.Node, ir.Node]]:
+def _links(
+    state: HeldState, readers: Mapping[ir.Value, Sequence[ir.Node]]
+) -> list[tuple[ir.Node, ir.Node]]:
     """Pairs of ops that have to be on one chip."""
-    readers = [node for node in graph if state.past in consumed_values(node)]
-    return list(pairwise([*readers, _maker(state)]))
+    return list(pairwise([*readers[state.past], _maker(state)]))
 
 
 def _maker(state: HeldState) -> ir.Node:

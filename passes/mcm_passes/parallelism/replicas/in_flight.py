@@ -18,6 +18,7 @@ import onnx_ir as ir
 from mcm_compiler.arrays.types import Longs
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.partition import Budget, Ints, Outcome, PartitionProblem
+from mcm_compiler.graph.states import kept_bytes
 from mcm_compiler.machines.choices import MOST_SEQUENCES
 from mcm_compiler.machines.package_limits import PackageLimits
 from mcm_compiler.options import CompileOptions
@@ -72,15 +73,21 @@ class InFlight:
             period_s: that no partition of it undercuts.
         """
         low, high = self.held - 1, max(self.most(problem, period_s), self.held)
-        best, served_s, count = None, inf, high
+        best, served_s, least_s, count = None, inf, None, high
         while low < high:
             held, wait_s = self.holding(problem, count), self.wait_s(problem, count)
             found = mapping_of(problem).first(held, Budget())
             own_s = inf if found.chip_of is None else periods_of(held)(found.chip_of)
             if max(own_s, wait_s) < served_s or (best is None and count == self.held):
                 best, served_s = Held(held, found, count), max(own_s, wait_s)
+            if count == self.held:
+                least_s = own_s
+            if best is not None and served_s == least_s:
+                break
             low, high = (count, high) if own_s <= wait_s else (low, count - 1)
-            count = max((low + high + 1) // 2, self.held)
+            # What is as fast as with the fewest is not for want of memory.
+            first = best is not None and least_s is None
+            count = self.held if first else max((low + high + 1) // 2, self.held)
         assert best is not None, "there is one sequence at least"
         return best
 
@@ -150,12 +157,14 @@ def in_flight(
     kept = kept_states(model, problem)
     if not kept.pairs or options.assignment is not None:
         return None
+    pasts = {value.name: value for value in model.graph.inputs}
     presents = {value.name: value for value in model.graph.outputs}
     row = {name: w for w, name in enumerate(problem.weight_names)}
     unit = problem.limits.buffer_alignment_bytes
     each = np.zeros(problem.weight_bytes.size, np.int64)
     for pair in kept.pairs:
-        size = cost_model.storage_bytes(presents[pair.present])
+        past, present = pasts[pair.past], presents[pair.present]
+        size = kept_bytes(past, present, cost_model.storage_bytes(present))
         each[row[pair.past]] = -(-size // unit) * unit
     return InFlight(each, kept.sequences, options.sequences is not None)
 
