@@ -60,7 +60,8 @@ def _dequantized(node: ir.Node) -> str | None:
         wanted = [(*weights[:axis], blocks, *weights[axis + 1 :])]
     else:
         wanted = [(weights[axis],), (), (1,)]
-    return _differs("scales", scales, wanted) or _differs("zero points", _dims(node, 2), [scales])
+    of_zeros = [(), (1,)] if scales in ((), (1,)) else [scales]
+    return _differs("scales", scales, wanted) or _differs("zero points", _dims(node, 2), of_zeros)
 
 
 def _product(node: ir.Node) -> str | None:

@@ -131,3 +131,18 @@ def test_the_weights_of_a_prefill_are_read_again_as_they_are_stored(chip):
         moved = 2 * PACKED + 2 * 128 * (N + K * (N // 64))
         seconds = cycle_model(slow).node_cost(product).seconds
         assert seconds == pytest.approx(slow.launch_s + moved / 1e9, rel=0.001)
+
+
+def test_packed_experts_are_as_wide_as_their_rows_say(chip):
+    inner, experts = K, 4
+    consts = [(name, TensorProto.UINT8, (experts, inner, K // 2)) for name in ("fc1", "fc2")] + [
+        (name, TensorProto.FLOAT, (experts, inner, K // BLOCK)) for name in ("s1", "s2")
+    ]
+    operands = ["x", "r", "fc1", "s1", "", "fc2", "s2"]
+    node = helper.make_node(
+        "QMoE", operands, ["y"], name="product", domain="com.microsoft", k=4, block_size=BLOCK
+    )
+    graph = _model([node], consts, [("y", (1, K))])
+    load, lanes = (costs_of(chip, how, graph)["product"] for how in ("load", "lanes"))
+    assert load.weight_bytes == 2 * experts * (inner * K // 2 + inner * K // BLOCK * 2)
+    assert lanes.flops - load.flops == 2 * 2 * experts * inner * K

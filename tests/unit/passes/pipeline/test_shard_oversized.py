@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 import pytest
 
@@ -31,6 +30,7 @@ from mcm_passes.pipeline.annotate_cost import AnnotateCost
 from mcm_passes.pipeline.fuse import Fuse
 from mcm_passes.pipeline.parallelize import Parallelize
 from mcm_passes.pipeline.shard_oversized import ShardOversized, plan_without
+from tests.generators.one_chip import model_text
 from tools.update_goldens import parse_filled
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
@@ -135,22 +135,17 @@ def test_products_split_by_columns(rows: int, op: str, shape: str) -> None:
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_packed_products_split_with_scales_and_zero_points(rows: int) -> None:
-    text = (
-        '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>'
-        f"m (float[{rows},256] x, float[{rows},64] v) =>"
-        f" (float[{rows},1024] y, float[{rows},1024] u)"
-        " { y = com.microsoft.MatMulNBits <K: int = 256, N: int = 1024, bits: int = 4,"
-        " block_size: int = 32> (x, q, s, z, , b)"
-        " d = DequantizeLinear <axis = 1, block_size = 32> (p, t) e = Transpose (d)"
-        " u = MatMul (v, e) }"
-    )
-    proto, rng = onnx.parser.parse_model(text), np.random.default_rng(0)
-    for name, shape in (("s", 8192), ("b", 1024), ("t", (1024, 2))):
-        array = rng.standard_normal(shape).astype(np.float32)
-        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-    for name, shape in (("q", (1024, 8, 16)), ("z", (1024, 4)), ("p", (1024, 64))):
-        array = rng.integers(0, 256, shape, np.uint8)
-        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    text = f"""m (float[{rows},256] x, float[{rows},64] v) =>
+        (float[{rows},1024] y, float[{rows},1024] u) {{
+        y = com.microsoft.MatMulNBits <K: int = 256, N: int = 1024, bits: int = 4,
+            block_size: int = 32> (x, q, s, z, , b)
+        d = DequantizeLinear <axis = 1, block_size = 32> (p, t) e = Transpose (d)
+        u = MatMul (v, e) }}"""
+    rng = np.random.default_rng(0)
+    floats, bytes_ = {"s": 8192, "b": 1024, "t": (1024, 2)}, {"q": (1024, 8, 16), "z": (1024, 4)}
+    weights = {name: rng.standard_normal(shape, np.float32) for name, shape in floats.items()}
+    weights |= {name: rng.integers(0, 256, shape, np.uint8) for name, shape in bytes_.items()}
+    proto = model_text(text, weights | {"p": rng.integers(0, 256, (1024, 64), np.uint8)})
     before, after = (imported(ir.from_proto(proto)) for _ in "ab")
     ShardOversized().run(after, context(1 << 17)[0])
     assert check_invariants(after) == []
@@ -166,20 +161,14 @@ def test_packed_products_split_with_scales_and_zero_points(rows: int) -> None:
 @pytest.mark.parametrize("zero_points", [False, True])
 def test_packed_tables_split_between_blocks(zero_points: bool) -> None:
     z = ", z" if zero_points else ""
-    text = (
-        '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>'
-        "m (int64[3] i) => (float[3,256] y, float[3,256] u) {"
-        " y = com.microsoft.GatherBlockQuantized <bits: int = 4, block_size: int = 32>"
-        f" (q, i, s{z})"
-        " d = DequantizeLinear <axis = -1, block_size = 32> (p, t) u = Gather (d, i) }"
-    )
-    proto, rng = onnx.parser.parse_model(text), np.random.default_rng(0)
-    given = {"q": (900, 128), "z": (900, 4), "p": (900, 256), "s": (900, 8), "t": (900, 8)}
-    for name, shape in given.items():
-        array = rng.integers(0, 256, shape, np.uint8)
-        real = array.astype(np.float32) if name in "st" else array
-        if name != "z" or z:
-            proto.graph.initializer.append(onnx.numpy_helper.from_array(real, name))
+    text = f"""m (int64[3] i) => (float[3,256] y, float[3,256] u) {{
+        y = com.microsoft.GatherBlockQuantized <bits: int = 4, block_size: int = 32> (q, i, s{z})
+        d = DequantizeLinear <axis = -1, block_size = 32> (p, t) u = Gather (d, i) }}"""
+    rng = np.random.default_rng(0)
+    bytes_ = {"q": (900, 128), "p": (900, 256)} | ({"z": (900, 4)} if zero_points else {})
+    weights = {name: rng.integers(0, 256, shape, np.uint8) for name, shape in bytes_.items()}
+    weights |= {name: rng.standard_normal((900, 8), np.float32) for name in "st"}
+    proto = model_text(text, weights)
     before, after = (imported(ir.from_proto(proto)) for _ in "ab")
     ShardOversized().run(after, context(1 << 17, 64)[0])
     assert check_invariants(after) == []

@@ -22,6 +22,8 @@ WEIGHTS = {
     "s": np.ones((128, 2), np.float32),
     "s3": np.ones((128, 3), np.float32),
     "s4": np.ones((64, 4), np.float32),
+    "s0": np.float32(1),
+    "z0": np.zeros(1, np.int8),
     "z": np.zeros((128, 1), np.uint8),
     "z2": np.zeros((128, 2), np.uint8),
     "z4": np.zeros((64, 4), np.int8),
@@ -38,7 +40,10 @@ def read(text):
 
 @pytest.mark.parametrize(
     "text",
-    [PRODUCT.format("s"), PRODUCT.format("s, z"), ROWS.format("s"), LINEAR.format("s4, z4")],
+    [
+        *(PRODUCT.format("s"), PRODUCT.format("s, z"), ROWS.format("s"), LINEAR.format("s4, z4")),
+        LINEAR.format("s0, z0").replace("<axis = 1, block_size = 32>", ""),
+    ],
 )
 def test_scales_that_fit_are_read(text):
     assert read(text).graph
