@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import BinaryIO
 
 import numpy as np
 import onnx_ir as ir
@@ -11,6 +12,9 @@ from mcm_compiler.graph.constants import add_initializer
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.ir.rewriting.writer import release, whole_array
 from mcm_passes.parallelism.oversized.graph_edits import fixed_shape, op_like
+
+BLOCK_BYTES = 1 << 18
+"""Of a weight, about what is copied at once while a part is written."""
 
 _SAME_AXES = frozenset({"Cast", "Identity"})
 
@@ -47,11 +51,15 @@ class Slice:
 
     def of_array(self, array: np.ndarray) -> np.ndarray:
         """A copy of the part of `array`, in C order."""
+        part = np.array(self.within(array), order="C")
+        return part.reshape(self.of_shape(array.shape))
+
+    def within(self, array: np.ndarray) -> np.ndarray:
+        """The part as a view of `array`, of which runs are an axis of their own."""
         before, after = array.shape[: self.axis], array.shape[self.axis + 1 :]
         run = array.shape[self.axis] // self.runs
         index = (slice(None),) * (self.axis + 1) + (slice(self.start, self.stop),)
-        part = np.array(array.reshape(*before, self.runs, run, *after)[index], order="C")
-        return part.reshape(self.of_shape(array.shape))
+        return array.reshape(*before, self.runs, run, *after)[index]
 
 
 def can_slice(value: ir.Value, axis: int | None = None, unit: int = 1) -> bool:
@@ -182,7 +190,31 @@ def slice_tensor(tensor: ir.TensorProtocol, cut: Slice, name: str) -> ir.TensorP
         release(tensor)
         return ir.Tensor(part, dtype=tensor.dtype, name=name)
 
-    return ir.LazyTensor(read, tensor.dtype, shape, cache=False, name=name)
+    part = _Part(read, tensor.dtype, shape, cache=False, name=name)
+    part.whole, part.cut = tensor, cut
+    return part
+
+
+class _Part(ir.LazyTensor):
+    """A part that is written block by block: the kernel clears no memory for copies of it."""
+
+    whole: ir.TensorProtocol
+    cut: Slice
+
+    def tofile(self, file: BinaryIO) -> None:
+        if self.dtype.bitwidth % 8:
+            super().tofile(file)
+            return
+        self._write_blocks(file)
+        release(self.whole)  # once no view of it is left
+
+    def _write_blocks(self, file: BinaryIO) -> None:
+        view = self.cut.within(whole_array(self.whole))
+        rows = view.reshape(-1, *view.shape[self.cut.axis :]) if self.cut.axis else view[None]
+        step = max(1, BLOCK_BYTES * len(rows) // max(1, self.nbytes))
+        for start in range(0, len(rows), step):
+            block = np.ascontiguousarray(rows[start : start + step])
+            file.write(block.reshape(-1).view(np.uint8).data)
 
 
 def block_along(value: ir.Value, axis: int) -> int:

@@ -28,6 +28,23 @@ def test_a_part_has_the_same_elements_of_each_run(axis, runs, start, stop):
     assert np.array_equal(part.numpy(), expected)
 
 
+@pytest.mark.parametrize("dtype", [ir.DataType.FLOAT, ir.DataType.BFLOAT16, ir.DataType.INT4])
+@pytest.mark.parametrize("cut", [Slice(0, 1, 2, 3), Slice(1, 2, 700), Slice(1, 3, 250, 3)])
+def test_a_part_of_a_file_is_written_block_by_block_and_the_file_is_let_go(tmp_path, dtype, cut):
+    values = np.arange(600 * 900) % 7
+    array = ir.Tensor(values.reshape(600, 900).astype(dtype.numpy()), dtype=dtype)
+    (tmp_path / "w.data").write_bytes(array.tobytes())
+    tensor = ir.ExternalTensor(
+        "w.data", 0, array.nbytes, dtype,
+        shape=ir.Shape([600, 900]), name="w", base_dir=tmp_path,
+    )  # fmt: skip
+    with (tmp_path / "part.data").open("wb") as file:
+        slice_tensor(tensor, cut, "part").tofile(file)
+    expected = ir.Tensor(cut.of_array(array.numpy()), dtype=dtype)
+    assert (tmp_path / "part.data").read_bytes() == expected.tobytes()
+    assert tensor.raw is None
+
+
 def test_one_run_of_rows_stays_a_place_in_the_file_and_several_are_read(tmp_path):
     array = np.arange(24, dtype=np.float32).reshape(12, 2)
     (tmp_path / "w.data").write_bytes(array.tobytes())
