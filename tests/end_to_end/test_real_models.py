@@ -22,7 +22,7 @@ LIGHT = sorted(
 SEARCHED = {"bert-tiny", "lstm-lm", "residual-cnn", "t5", "light_squeezenet"}
 """Compiled at the default level, which divides, copies and unrolls; those like them at level 1."""
 
-FOR_CLUSTERS = {"t5-3b", "t5-11b", "t5-automap", "vgg19-training"}
+FOR_CLUSTERS = {"llama-7b", "t5-3b", "t5-11b", "t5-automap", "vgg19-training"}
 """Models with more weights, or larger batches, than chips have memory for."""
 
 FOR_BOXES = {"inception-v3-training", "nmt-training", "resnet50-training", "rnnlm"}
@@ -48,6 +48,7 @@ SMALLER = {
     "gnmt": "gnmt{layers=2,steps=2,hidden=128,vocab=2000}",
     "gpt2": f"gpt2{_NARROW}",
     "inception-v3": "inception-v3{image_size=75}",
+    "llama": f"llama{_NARROW[:-1]},experts=3,active=1}}",
     "mobilenet-v2": "mobilenet-v2{image_size=64}",
     "nmt": "nmt{steps=2}",
     "plain-cnn": "plain-cnn{image_size=16,width=16}",

@@ -16,6 +16,7 @@ from mcm_models.zoo.cnn_families import (
 from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.image_networks import MobileNetV2, ResNet50, Vgg19
 from mcm_models.zoo.inception_v3 import InceptionV3
+from mcm_models.zoo.llama import Llama
 from mcm_models.zoo.lstm_language_models import LstmLm
 from mcm_models.zoo.nmt import Nmt
 from mcm_models.zoo.rnn_families import BidirectionalRnn, ConvRnn, EncoderDecoderRnn, StackedRnn
@@ -28,6 +29,7 @@ _IMAGES = _CNN | {"classes": 10}
 _DENSE = {"image_size": 16, "stages": 2, "blocks": 2, "growth": 8, "classes": 10}
 _RNN = {"layers": 2, "steps": 3, "hidden": 24, "batch": 2}
 _WORDS = _RNN | {"vocab": 50}
+_LLAMA = {"layers": 2, "hidden": 64, "heads": 4, "kv_heads": 2, "intermediate": 96}
 _T5 = {"hidden": 32, "heads": 2, "head_width": 24, "intermediate": 64, "vocab": 50}
 
 SMALL: dict[str, tuple[type[Any], dict[str, Any]]] = {
@@ -60,4 +62,5 @@ SMALL: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "bert-computed": (Bert, _BERT | {"computed_shapes": True}),
     "t5": (T5, _T5 | {"layers": 2, "decoder_layers": 3, "seq": 40, "decoder_seq": 36}),
     "gpt2": (Gpt2, {"layers": 2, "hidden": 32, "heads": 2, "intermediate": 64, "seq": 36}),
+    "llama": (Llama, _LLAMA | {"vocab": 50, "past": 5, "seq": 36, "experts": 3}),
 }

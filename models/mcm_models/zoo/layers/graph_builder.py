@@ -68,20 +68,29 @@ def after_relu(fan_in: int, gain: float = 1.0) -> Uniform:
     return Uniform(values.low, values.high, centered=True)
 
 
-def random_tensor(name: str, shape: Sequence[int], values: Uniform, seed: int) -> ir.LazyTensor:
-    """A float32 tensor that is generated anew at every access and never kept.
+def random_tensor(
+    name: str,
+    shape: Sequence[int],
+    values: Uniform,
+    seed: int,
+    dtype: ir.DataType = ir.DataType.FLOAT,
+) -> ir.LazyTensor:
+    """A tensor that is generated at every access and never kept.
 
     Args:
         name: name of the weight; part of its random key.
         shape: its shape.
         values: the distribution.
         seed: the model's seed, `>= 0`.
+        dtype: its type; whole numbers are rounded down.
     """
 
     def generate() -> ir.TensorProtocol:
-        return ir.tensor(_generate(name, shape, values, seed), name=name)
+        drawn = _generate(name, shape, values, seed)
+        array = np.floor(drawn) if dtype.is_integer() else drawn
+        return ir.tensor(array.astype(dtype.numpy(), copy=False), name=name)
 
-    return ir.LazyTensor(generate, ir.DataType.FLOAT, ir.Shape(shape), cache=False, name=name)
+    return ir.LazyTensor(generate, dtype, ir.Shape(shape), cache=False, name=name)
 
 
 def _generate(
@@ -165,7 +174,7 @@ def require_factor(**options: float) -> None:
 
 
 Attribute = int | float | str | Sequence[int] | Sequence[float] | ir.TensorProtocol
-Array = npt.NDArray[np.bool_] | npt.NDArray[np.int64] | npt.NDArray[np.float32]
+Array = npt.NDArray[np.bool_] | npt.NDArray[np.int64] | npt.NDArray[np.floating]
 
 _PRODUCER = "mcm-zoo"
 _KEPT_ELEMENTS = 1024
@@ -256,17 +265,30 @@ class GraphBuilder:
         attributes: dict[str, Attribute],
         num_outputs: int,
     ) -> Sequence[ir.Value]:
-        """Appends a node named `<scope_path>/<op_type>`, numbered when the name is taken."""
+        """Appends a node named `<scope_path>/<op_type>`, numbered when the name is taken.
+
+        A domain may stand before the type, with a dot.
+        """
+        domain, _, op_type = op_type.rpartition(".")
         name = self._unused(f"{scope_path}/{op_type}")
         outputs = [ir.Value(name=f"{name}_output_{i}") for i in range(num_outputs)]
-        self._nodes.append(ir.node(op_type, inputs, attributes, outputs=outputs, name=name))
+        self._nodes.append(
+            ir.node(op_type, inputs, attributes, domain=domain, outputs=outputs, name=name)
+        )
         return outputs
 
-    def weight(self, scope_path: str, name: str, shape: Sequence[int], values: Uniform) -> ir.Value:
-        """Adds a random float32 weight that is generated when it is written."""
+    def weight(
+        self,
+        scope_path: str,
+        name: str,
+        shape: Sequence[int],
+        values: Uniform,
+        dtype: ir.DataType = ir.DataType.FLOAT,
+    ) -> ir.Value:
+        """Adds a random weight that is generated when it is written."""
         if self._shape_only and math.prod(shape) > _KEPT_ELEMENTS:
-            return self._filled(scope_path, name, shape, np.array([_FILL], dtype=np.float32))
-        return self._initializer(name, random_tensor(name, shape, values, self._seed))
+            return self._filled(scope_path, name, shape, np.array([_FILL]).astype(dtype.numpy()))
+        return self._initializer(name, random_tensor(name, shape, values, self._seed, dtype))
 
     def table(self, scope_path: str, name: str, array: Array) -> ir.Value:
         """Adds an array with given values, such as position numbers or a causal mask.
@@ -284,7 +306,8 @@ class GraphBuilder:
             self._outputs,
             nodes=self._nodes,
             initializers=self._initializers,
-            opset_imports={"": self._opset},
+            opset_imports={"": self._opset}
+            | {node.domain: 1 for node in self._nodes if node.domain},
             name=self._name,
         )
         properties = {WEIGHTS_KEY: SHAPE_ONLY} if self._shape_only else {}
@@ -346,9 +369,15 @@ class Scope:
         """Appends a node with `num_outputs` outputs."""
         return self.graph.node(self._node_path, op_type, inputs, attributes, num_outputs)
 
-    def weight(self, name: str, shape: Sequence[int], values: Uniform) -> ir.Value:
+    def weight(
+        self,
+        name: str,
+        shape: Sequence[int],
+        values: Uniform,
+        dtype: ir.DataType = ir.DataType.FLOAT,
+    ) -> ir.Value:
         """Adds the weight `<path>.<name>`."""
-        return self.graph.weight(self._node_path, self.sub(name).path, shape, values)
+        return self.graph.weight(self._node_path, self.sub(name).path, shape, values, dtype)
 
     def bias(self, width: int, name: str = "bias") -> ir.Value:
         """Adds the weight `<path>.<name>` of a shift."""

@@ -1,4 +1,4 @@
-"""Causal masks, padding and tied weights of GPT-2 and T5."""
+"""Causal masks, caches, padding and tied weights of GPT-2, Llama and T5."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import pytest
 
 from mcm_models.zoo.gpt2 import Gpt2, Gpt2Tiny
 from mcm_models.zoo.layers.t5_layers import relative_bucket
+from mcm_models.zoo.llama import Llama, Llama7B, LlamaTiny
 from mcm_models.zoo.t5 import T5
+from tests.generators.parameter_count import parameter_count
 
 _T5 = T5(layers=2, decoder_layers=2, hidden=32, heads=2, vocab=50, seq=10, decoder_seq=8)
 
@@ -36,6 +38,57 @@ def test_gpt2_with_a_cache_says_what_it_says_of_the_whole_sequence(run):
         np.testing.assert_allclose(logits, whole[:, past : past + seq], atol=1e-5)
         past += seq
         assert [value.shape for value in cache] == [(1, 2, past, 16)] * 4
+
+
+_LLAMA = {"layers": 2, "hidden": 64, "heads": 4, "kv_heads": 2, "intermediate": 96, "vocab": 50}
+_TOKENS = np.array([[7, 3, 11, 40, 5, 9]])
+
+
+def _llama_steps(run, *steps, **options):
+    """Logits of all tokens, some of them at each step, and the cache after the last."""
+    dtype = np.float16 if options.get("weights") == "float16" else np.float32
+    names = [f"past_key_values.{n}.{part}" for n in range(2) for part in ("key", "value")]
+    past, made, cache = 0, [], [np.zeros((1, 2, 0, 16), dtype)] * 4
+    for seq in steps:
+        model = Llama(**_LLAMA, past=past, seq=seq, positions=8, **options).build()
+        feeds = {"input_ids": _TOKENS[:, past : past + seq], **dict(zip(names, cache, strict=True))}
+        if options.get("style") == "genai":
+            feeds["attention_mask"] = np.ones((1, past + seq), np.int64)
+        else:
+            feeds["position_ids"] = np.arange(past, past + seq)[np.newaxis]
+        logits, *cache = run(model, feeds)
+        made.append(logits)
+        past += seq
+    return [np.concatenate(made, axis=1), *cache]
+
+
+@pytest.mark.parametrize("weights", ["float", "float16", "qdq", "nbits"])
+def test_styles_of_llama_agree_on_whole_sequences_and_on_steps(run, weights):
+    whole = _llama_steps(run, 6, weights=weights)
+    atol = 2e-2 if weights == "float16" else 2e-5
+    for style in ("hf", "genai", "attention"):
+        found = _llama_steps(run, 4, 1, 1, style=style, weights=weights)
+        for one, other in zip(whole, found, strict=True):
+            np.testing.assert_allclose(one, other, atol=atol)
+
+
+@pytest.mark.parametrize("weights", ["float", "qdq", "nbits"])
+def test_experts_of_one_op_are_chosen_by_the_router(run, weights):
+    options = {"style": "genai", "weights": weights, "experts": 4}
+    found = {active: _llama_steps(run, 6, active=active, **options)[0] for active in (1, 4)}
+    assert all(0.3 < logits.std() < 3 for logits in found.values())
+    assert not np.allclose(found[1], found[4], atol=0.1)
+
+
+def test_sizes_of_llama_are_the_published_ones():
+    assert Llama().parameters == 1_100_048_384
+    assert Llama7B().parameters == 6_738_415_616
+    assert "mcm.weights" in Llama().build().metadata_props
+    assert "mcm.weights" not in Llama(layers=1).build().metadata_props
+    tables = 2 * 128 * 32  # positions and both halves of a head
+    for experts in (0, 3):
+        tiny = LlamaTiny(experts=experts)
+        assert parameter_count(tiny.build()) - tables == tiny.parameters
 
 
 def test_t5_decoder_reads_no_later_token_and_no_padding(run):

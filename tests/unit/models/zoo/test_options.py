@@ -9,6 +9,7 @@ from mcm_models.zoo.cnn_families import EnsembleCnn, PlainCnn, ResidualCnn
 from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.image_networks import ResNet50
 from mcm_models.zoo.inception_v3 import InceptionV3
+from mcm_models.zoo.llama import Llama
 from mcm_models.zoo.lstm_language_models import LstmLm
 from mcm_models.zoo.nmt import Nmt
 from mcm_models.zoo.rnn_families import ConvRnn, StackedRnn
@@ -32,6 +33,12 @@ from mcm_models.zoo.unet_cnn import UnetCnn
         (Gpt2, {"past": 1}, "past is 1, and cache is false"),
         (Gpt2, {"cache": True, "past": 900}, "past and seq are 1028 together, positions is 1024"),
         (Gpt2, {"hidden": 10, "heads": 4}, "hidden=10 is not a multiple of heads=4"),
+        (Llama, {"past": 2048}, r"at most 2048 \(positions\): past_and_seq=2049"),
+        (Llama, {"heads": 24}, "hidden=2048 is not an even multiple of heads=24"),
+        (Llama, {"heads": 256, "style": "genai"}, "=256 is 8, which is not a multiple of 16"),
+        (Llama, {"kv_heads": 5}, "heads=32 is not a multiple of kv_heads=5"),
+        (Llama, {"experts": 2, "active": 3}, r"at most 2 \(experts\): active=3"),
+        (Llama, {"weights": "qdq", "intermediate": 100}, "a width of 100 is not a multiple"),
         (T5, {"decoder_layers": 0}, "at least 1: decoder_layers=0"),
         (T5, {"buckets": 5}, "buckets=5 is odd"),
         (PlainCnn, {"kernel": 4}, "odd: kernel=4"),
