@@ -40,6 +40,7 @@ from mcm_compiler.model_import import doing_name, import_any, import_named, set_
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager, Stopwatch, silent
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext, parse_pipeline, print_pipeline
+from mcm_compiler.placements.steps_of_decoders import missed_limits, step_of_model
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.garbage import give_back, reclaim
 from mcm_compiler.processes.staging import StagingFolder, staging
@@ -154,6 +155,15 @@ def compile_model(
             return _run(model, package, options, manager, stage, progress, extra)
 
         compiled, found, timings, package = run(options, _Extra(RESULT_FACTS, keeper))
+        if options.serve and (missed := missed_limits(compiled, options.serve)) is not None:
+            options = _within(options, compiled, missed)
+            stage.clear()
+            try:
+                compiled, found, timings, package = run(options, _Extra(RESULT_FACTS))
+            except CompileError as error:
+                raise CompileError([missed, *error.diagnostics]) from error
+            if (missed := missed_limits(compiled, options.serve or {})) is not None:
+                raise CompileError([missed])
         rows = None
         if keeper is not None:
             from mcm_compiler.variants.points import Prepared, chosen_as, compiled_point
@@ -244,6 +254,18 @@ def run_passes(
     with staging(None) as stage, doing(doing_name(model)):
         compiled, found, timings, _ = _run(model, package, options, manager, stage, progress)
     return compiled, tuple(found), tuple(timings)
+
+
+def _within(options: CompileOptions, model: ir.Model, missed: Diagnostic) -> CompileOptions:
+    """Options that ask for steps within the limits of the option `serve`.
+
+    Raises:
+        CompileError: `missed`, where no choice is left.
+    """
+    step = step_of_model(model)
+    if step is None or not options.goal.plain or options.assignment is not None:
+        raise CompileError([missed])
+    return replace(options, max_latency_s=step.limit_s(options.serve))
 
 
 class _Extra(NamedTuple):

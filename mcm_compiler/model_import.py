@@ -43,19 +43,19 @@ def import_any(
     Raises:
         CompileError: as `import_model`, and MCM-I056 for a count of no loop.
     """
-    given = None
+    given, sizes = None, (options.dims, options.shapes)
     if options.input is not None:
         from mcm_compiler.execution.npz_inputs import GivenInputs, read_npz
 
         given = GivenInputs(options.input, read_npz(Path(options.input)))
     if isinstance(model, ir.Model):
         name = str(model.graph.name or "model")
-        imported, found = import_model(model, name, options.dims, options.shapes, given)
+        imported, found = import_model(model, name, *sizes, given, context=options.context)
     elif isinstance(model, str) and model.startswith(zoo.PREFIX):
         built = build_zoo_model(model.removeprefix(zoo.PREFIX))
-        imported, found = import_model(built, model, options.dims, options.shapes, given)
+        imported, found = import_model(built, model, *sizes, given, context=options.context)
     else:
-        imported, found = import_onnx(Path(model), options.dims, options.shapes, given)
+        imported, found = import_onnx(Path(model), *sizes, given, context=options.context)
     return imported, [*found, *_state_trips(imported, options)]
 
 
@@ -87,18 +87,18 @@ def set_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
     Raises:
         CompileError: MCM-P050 and MCM-P051 for states of the user that cannot be.
     """
-    asked = options.state if options.state is not None else recorded_states(model)
-    pairs, notes = find_states(model.graph, asked)
+    named = options.state if options.state is not None else recorded_states(model)
+    pairs, notes = find_states(model.graph, named)
     if any(one.severity is Severity.ERROR for one in notes):
         raise CompileError(notes)
     if pairs:
         STATES.set(model, States(pairs, options.sequences or 1))
         mark_in_place(model.graph, pairs)
-    elif options.sequences is not None:
-        message = (
-            f"room for {options.sequences} sequences is asked for, and the model has no states"
-        )
-        notes.append(Diagnostic("MCM-P059", message, "option sequences"))
+    asked = {"sequences": f"room for {options.sequences} sequences is", "serve": "limits are"}
+    for name, what in () if pairs else asked.items():
+        if getattr(options, name) is not None:
+            message = f"{what} asked for, and the model has no states"
+            notes.append(Diagnostic("MCM-P059", message, f"option {name}"))
     return notes
 
 

@@ -20,6 +20,9 @@ AUTO = "auto"
 
 DEFAULT_LEVEL = 2
 
+SERVED = ("tpot", "ttft")
+"""Limits of the option `serve`."""
+
 
 @dataclass(frozen=True)
 class CompileOptions:
@@ -62,6 +65,8 @@ class CompileOptions:
             the model; None for what the target says, which is `host` where it says nothing.
         test_data: whether `verify` also compares `test_data_set_N` folders beside the model's file
             with the outputs that they expect.
+        context: positions that a step of a decoder works on, new tokens included: sizes of its
+            caches and masks follow; None leaves them to `dims`.
         state: graph inputs and the outputs that the next inference of a sequence takes for them,
             such as the keys and values of a cache; None to go by the customary names, empty for
             none. They stay on their chips where that is possible.
@@ -72,6 +77,9 @@ class CompileOptions:
         max_latency_s: with the period, the latest that one inference may be answered by an empty
             package under the cost model; None for no limit.
         throughput: with `chips`, the inferences per second that they must reach; else None.
+        serve: limits in seconds on what a user of a decoder waits for; None for none. `tpot` is the
+            time for each token of the output, `ttft` that until the first one of a prompt that
+            fills the context.
         sources: in the build of a project, what gave options their values, by name; the report
             states it.
 
@@ -175,6 +183,10 @@ class CompileOptions:
         "choice", "Target", "Ops that chips cannot run: the host runs them, or the model is "
         "refused (as the target says, or host).", choices=("host", "error"), reported="given",
     )
+    context: int | None = asked(
+        "whole", "Input", "Positions that a step of a decoder works on, new tokens included: "
+        "open lengths of caches and masks follow (as --dim says).", low=1, reported="given",
+    )
     state: tuple[tuple[str, str], ...] | None = asked(
         "pairs", "Input", "An input and the output that the next inference of its sequence takes "
         "for it; they stay on the chip (by the customary names of caches). Repeatable; none for "
@@ -197,6 +209,11 @@ class CompileOptions:
         "rate", "Search", "Inferences per second that --objective chips is to reach.",
         metavar="N", reported="given",
     )
+    serve: Mapping[str, float] | None = asked(
+        "limits", "Search", "Most tokens per second of a decoder within limits on the time per "
+        "output token and to the first token of a prompt as long as the context.",
+        metavar="tpot=50ms,ttft=1s", reported="given",
+    )
     # fmt: on
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
 
@@ -213,6 +230,16 @@ class CompileOptions:
         if self.repair_assignment and self.assignment is None:
             faults.append("repair_assignment is given, and no assignment")
         faults += objective_faults(self.objective, self.max_latency_s, self.throughput)
+        for name, value in (self.serve or {}).items():
+            if name not in SERVED:
+                faults.append(f"serve has '{name}', not {' or '.join(SERVED)}")
+            elif not 0 < value < float("inf"):
+                faults.append(f"serve has {value} for '{name}', not a positive number of seconds")
+        if self.serve and self.objective != "period":
+            faults.append(
+                f"serve asks for the most tokens per second, and the objective is "
+                f"'{self.objective}'"
+            )
         if not self.goal.plain and self.assignment is not None:
             faults.append("an assignment is given, which leaves nothing to an objective")
         return faults

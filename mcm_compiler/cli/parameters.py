@@ -153,6 +153,19 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
+def parse_limits(text: str) -> dict[str, float]:
+    """Durations by name, of `tpot=50ms,ttft=1s`.
+
+    Raises:
+        click.BadParameter: for anything else.
+    """
+    parts = [part.strip().partition("=") for part in text.split(",")]
+    if not all(name and equals for name, equals, _ in parts):
+        raise click.BadParameter(f"'{text}' is not of the form tpot=50ms,ttft=1s")
+    pairs = tuple((name, parse_duration(value)) for name, _, value in parts)
+    return once_each(text, pairs)
+
+
 def parse_rate(text: str) -> float:
     """Inferences per second: `10000`, `2.5e4` or `10,000`.
 

@@ -28,6 +28,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "level": {"type": parameters.parse_level},
     "duration": {"type": parameters.parse_duration, "metavar": "DURATION"},
     "rate": {"type": parameters.parse_rate},
+    "limits": {"type": parameters.parse_limits},
     "percentage": {"type": parameters.parse_percentage, "metavar": "PERCENT"},
     "flag": {"is_flag": True},
     **{form: {"type": FILE} for form in ("path", "new file", "new model")},

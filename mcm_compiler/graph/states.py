@@ -83,7 +83,7 @@ def find_states(
     inputs = {v.name or "": v for v in graph.inputs if v.name not in graph.initializers}
     outputs = {v.name or "": v for v in graph.outputs}
     if asked is None:
-        pairs, severity = _by_name(list(inputs), list(outputs)), Severity.WARNING
+        pairs, severity = named_pairs(list(inputs), list(outputs)), Severity.WARNING
     else:
         if faults := _name_faults(asked, inputs, outputs):
             return (), faults
@@ -203,7 +203,8 @@ def copies_held(past: ir.Value, present: ir.Value, sequences: int) -> int:
     return sequences if appended(past, present) else sequences + 1
 
 
-def _by_name(inputs: Sequence[str], outputs: Sequence[str]) -> list[StatePair]:
+def named_pairs(inputs: Sequence[str], outputs: Sequence[str]) -> list[StatePair]:
+    """Pasts and presents by names that exporters give, in the order of the inputs."""
     free = dict.fromkeys(outputs)
     pairs: list[StatePair] = []
     for past in inputs:

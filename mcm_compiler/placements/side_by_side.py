@@ -21,6 +21,7 @@ from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.target import Simulates, Target, machine_of
 from mcm_compiler.machines.choices import MOST_SEQUENCES
 from mcm_compiler.machines.machine import OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
+from mcm_compiler.placements.steps_of_decoders import most_in_flight
 
 
 def play_together(target: Target, pipelines: int) -> bool:
@@ -186,11 +187,17 @@ def independent(target: Target, program: LoweredProgram, side: Replication) -> S
     return simulate_pipelines(target, alone, 1, side.replicas, side.chips_each)
 
 
-def wanted_sequences(program: LoweredProgram, target: Target, side: Replication) -> int:
-    """Sequences that a pipeline needs; those of the program where the target has no simulator."""
+def wanted_sequences(
+    program: LoweredProgram, target: Target, side: Replication, limit_s: float
+) -> int:
+    """Sequences that a pipeline needs; those of the program where the target has no simulator.
+
+    No more than end their steps within `limit_s` seconds, though one at least.
+    """
     if not isinstance(target, Simulates):
         return program.sequences
     found = independent(target, program, side)
     # Lowering takes away waits for turns and buffers once steps are as good as independent.
     busy = max(one.busy_s for one in (*found.chips, *found.links))
-    return needed_sequences(found.latency_s, busy if found.cycle_waits else found.period_s)
+    needed = needed_sequences(found.latency_s, busy if found.cycle_waits else found.period_s)
+    return int(min(needed, most_in_flight(limit_s, found.period_s)))

@@ -157,6 +157,7 @@ _RULES: dict[str, Rule] = {
     "places": values.chips(),
     "pins": values.pins(),
     "sizes": values.sizes(),
+    "limits": values.durations(),
 }
 """By the form of an option."""
 

@@ -178,6 +178,16 @@ def sizes() -> Rule:
     return Rule("a table of sizes by name", read)
 
 
+def durations() -> Rule:
+    """Seconds for each name."""
+    known = duration()
+
+    def read(value: Any) -> dict[str, float]:
+        return {name: _named(name, known.read, item) for name, item in _table(value).items()}
+
+    return Rule("a table of durations by name", read)
+
+
 def shapes() -> Rule:
     """A shape for each name."""
 

@@ -157,7 +157,10 @@ def derive_report(sources: Sources) -> Derived:
     found |= _taken(inside, host_section.HOST_SECTION, energy_section.ENERGY_SECTION)
     found |= _taken(stated, sensitivity_section.SENSITIVITY_SECTION)
     if (program := sources.program) is not None:
-        states = state_section.state_facts(manifest, program, simulation, sources.target, bound_s)
+        limits = found["options"].get("serve")
+        states = state_section.state_facts(
+            manifest, program, simulation, sources.target, bound_s, limits
+        )
         found |= {state_section.STATE_SECTION: states} if states is not None else {}
     if sources.mapped:
         from mcm_compiler.report.fabric_section import fabric_facts

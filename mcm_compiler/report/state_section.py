@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
@@ -11,7 +11,7 @@ from mcm_compiler.results.strictness import LOST_STATES
 from mcm_compiler.text.units import bytes_text, count_text, number_text, rate_text, seconds_text
 
 if TYPE_CHECKING:
-    from mcm_compiler.artifact.manifest import Manifest, TensorEntry
+    from mcm_compiler.artifact.manifest import Manifest
     from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
     from mcm_compiler.contracts.target import Target
     from mcm_compiler.report.records.sections import StateFacts
@@ -35,6 +35,7 @@ def state_facts(
     simulation: SimulationResult | None,
     target: Target,
     bound_s: float | None,
+    limits: Mapping[str, float] | None = None,
 ) -> StateFacts | None:
     """Facts of states; None where none stays on a chip.
 
@@ -44,6 +45,7 @@ def state_facts(
         simulation: of it, or None.
         target: the package.
         bound_s: proven for the seconds between inferences of the package; None without a bound.
+        limits: of the option `serve`.
     """
     held = manifest.states.held
     if not held:
@@ -51,14 +53,18 @@ def state_facts(
     # A build that has all in its cache shows figures without any library of models.
     from mcm_compiler.contracts.replication import Replication
     from mcm_compiler.placements import side_by_side
+    from mcm_compiler.placements.steps_of_decoders import most_in_flight, step_of
 
     inputs, outputs = (
         {entry.name: entry for entry in entries} for entries in (manifest.inputs, manifest.outputs)
     )
     states = {name for state in held for name in (state.past, state.present)}
     others = [entry for entry in manifest.inputs if entry.name not in states]
-    tokens = max(_growth(inputs[s.past], outputs[s.present]) for s in held) or _shortest(others)
-    batch = _batch(others, tokens)
+    step = step_of(
+        ((inputs[s.past].shape, outputs[s.present].shape) for s in held),
+        ((entry.dtype, entry.shape) for entry in others),
+    )
+    tokens, batch = step.tokens, step.batch
     side = Replication(manifest.replicas, manifest.chips_each)
     facts: StateFacts = {
         "held": to_builtins(list(held)),
@@ -77,6 +83,12 @@ def state_facts(
         "pipelines": side.replicas,
         "tokens_per_step": tokens,
         "batch": batch,
+        "context": step.context,
+        "limits": dict(limits or {}),
+        "limited_by": None,
+        "tpot_s": None,
+        "ttft_s": None,
+        "users": None,
         "tokens_per_s": None,
         "tokens_per_s_alone": None,
         "package_sequences": _in_package(program, target),
@@ -85,6 +97,15 @@ def state_facts(
     if simulation is not None:
         free = side_by_side.independent(target, program, side)
         facts["needed_sequences"] = side_by_side.needed_sequences(free.latency_s, free.period_s)
+        waits = step.waits_s(facts["sequences"] * simulation.period_s)
+        facts["tpot_s"], facts["ttft_s"] = waits["tpot"], waits["ttft"]
+        kept = most_in_flight(step.limit_s(limits), free.period_s)
+        fit = facts["fitting_sequences"]
+        facts["users"] = int(min(fit, kept)) * side.replicas * batch
+        if facts["sequences"] >= facts["needed_sequences"]:
+            facts["limited_by"] = "work"
+        else:
+            facts["limited_by"] = "memory" if facts["sequences"] >= fit else "latency"
         facts["tokens_per_s"] = tokens * batch * side.replicas / simulation.period_s
         facts["tokens_per_s_alone"] = tokens / simulation.latency_s
         served = facts["package_sequences"] / simulation.latency_s
@@ -142,6 +163,33 @@ def state_sentences(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
+_LIMITED_BY = {
+    "work": "the work of the chips",
+    "memory": "room for caches",
+    "latency": "the latency of a step: more sequences would wait too long",
+}
+
+
+def serving_claim(report: Mapping[str, Any]) -> tuple[str, list[str]] | None:
+    """How many users a decoder serves, and what they wait for; None where that is unknown."""
+    facts = report.get(STATE_SECTION) or {}
+    if facts.get("users") is None:  # reports of earlier releases lack it
+        return None
+    limits = " and ".join(limit_texts(facts["limits"]))
+    within = f"within {limits}" if limits else "that memory has room for"
+    prompt = f"{count_text(facts['context'], 'token')}, read {facts['tokens_per_step']} at a time"
+    return f"up to {count_text(facts['users'], 'user')} {within}", [
+        f"with those in flight a token every {seconds_text(facts['tpot_s'])} for each",
+        f"the first after {seconds_text(facts['ttft_s'])} (prompt of {prompt})",
+        f"tokens/s are limited by {_LIMITED_BY[facts['limited_by']]}",
+    ]
+
+
+def limit_texts(limits: Mapping[str, float]) -> list[str]:
+    """Limits of the option `serve`, such as `tpot 50.0 ms`."""
+    return [f"{name} {seconds_text(limit)}" for name, limit in sorted(limits.items())]
+
+
 def state_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Chips with the bytes of a sequence's states and of all that are in flight."""
     facts = report.get(STATE_SECTION)
@@ -160,27 +208,3 @@ def _in_package(program: LoweredProgram, target: Target) -> int:
         buffers = (b for chip in program.chips for b in chip.buffers if b.kind == "weight")
         free -= sum(b.size_bytes for b in buffers)
     return max(free // max(sum(chip.state_bytes for chip in program.chips), 1), 1)
-
-
-def _growth(past: TensorEntry, present: TensorEntry) -> int:
-    """Positions by which a state grows."""
-    if past.shape is None or present.shape is None:
-        return 0
-    return max((b - a for a, b in zip(past.shape, present.shape, strict=True)), default=0)
-
-
-def _whole_numbers(entries: Sequence[TensorEntry]) -> list[Sequence[int]]:
-    """Shapes of the inputs that have a whole number for each token."""
-    kinds = ("int32", "int64")
-    return [e.shape for e in entries if e.dtype in kinds and e.shape and len(e.shape) == 2]
-
-
-def _shortest(entries: Sequence[TensorEntry]) -> int:
-    """New tokens of a step whose cache is one buffer: a mask is as long, or longer."""
-    return min((shape[1] for shape in _whole_numbers(entries)), default=1) or 1
-
-
-def _batch(entries: Sequence[TensorEntry], tokens: int) -> int:
-    """Sequences that go through together: rows of what has a whole number for each token."""
-    rows = {shape[0] for shape in _whole_numbers(entries) if shape[1] == tokens}
-    return rows.pop() if len(rows) == 1 and 0 not in rows else 1

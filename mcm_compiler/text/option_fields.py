@@ -15,8 +15,8 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 
 Form = Literal[
     "text", "file", "level", "choice", "whole", "duration", "rate", "flag", "switch", "places",
-    "pins", "sizes", "shapes", "pairs", "patterns", "named pins", "costs by kind", "profiles",
-    "path", "paths", "new file", "new model", "percentage", "settings",
+    "pins", "sizes", "limits", "shapes", "pairs", "patterns", "named pins", "costs by kind",
+    "profiles", "path", "paths", "new file", "new model", "percentage", "settings",
     "choices",
 ]  # fmt: skip
 """Of values. A `flag` is on or not given, a `switch` on, off or not given; a `new file` or model is

@@ -17,7 +17,7 @@ from mcm_compiler.checking.entry.run_folder import run_folder
 from mcm_compiler.ci.batch import Job, success
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.options import CompileOptions
+from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.results.strictness import exit_code
 from tests.generators.small_mesh import small_mesh
@@ -67,6 +67,21 @@ def test_tokens_are_told_for_one_sequence_and_for_all(decoder):
     text = (decoder / "report.md").read_text()
     assert "tokens/s" in text
     assert "inferences/s" not in text
+
+
+@pytest.mark.parametrize(("tpot_s", "codes"), [(17e-6, None), (15e-6, ["MCM-P089", "MCM-P062"])])
+def test_limits_of_users_are_kept_or_refused(tpot_s, codes):
+    # By itself the fastest placement answers after 19 us, and one of fewer chips after 16.8 us.
+    passes = DEFAULT_PIPELINE.removesuffix(",emit,verify")
+    options = CompileOptions(level=1, replicas=1, serve={"tpot": tpot_s}, passes=passes)
+    if codes is None:
+        made = compile_model(MODEL, "mcm4", options)
+        assert made.program.sequences * made.simulation.period_s <= tpot_s
+        return
+    with pytest.raises(CompileError) as refused:
+        compile_model(MODEL, "mcm4", options)
+    assert [one.code for one in refused.value.diagnostics[: len(codes)]] == codes
+    assert "tpot is 18.8 us, not at most 15.0 us" in refused.value.diagnostics[0].message
 
 
 def test_steps_on_the_chips_are_those_of_the_model(decoder):

@@ -39,6 +39,7 @@ from mcm_compiler.ir.rewriting.functions import inline_functions
 from mcm_compiler.ir.rewriting.naming import name_nodes, name_outputs
 from mcm_compiler.ir.rewriting.running_statistics import separate_running_statistics
 from mcm_compiler.ir.shapes.cache_sizes import check_caches
+from mcm_compiler.ir.shapes.context_sizes import context_sizes
 from mcm_compiler.ir.shapes.inference import infer_shapes
 from mcm_compiler.ir.shapes.packed_sizes import check_packed_weights
 from mcm_compiler.processes.garbage import collector_paused
@@ -54,6 +55,8 @@ def import_onnx(
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     given: GivenInputs | None = None,
+    *,
+    context: int | None = None,
 ) -> tuple[ir.Model, list[Diagnostic]]:
     """Reads an ONNX file.
 
@@ -66,6 +69,7 @@ def import_onnx(
         shapes: full shapes of inputs.
         given: the user's own inputs, which shapes are learnt from where they depend on values;
             they bind the dimensions of theirs.
+        context: as in `context_sizes`; None leaves lengths of caches to `dims`.
 
     Returns:
         The model and warnings and notes about it.
@@ -79,8 +83,9 @@ def import_onnx(
     del proto
     digest = _hash_files(path, data_files)
     model, more = _prepare(
-        model, str(path), path, digest, dims=dims or {}, shapes=shapes or {}, given=given
-    )
+        model, str(path), path, digest, dims=dims or {}, shapes=shapes or {}, given=given,
+        context=context,
+    )  # fmt: skip
     return model, [*notes, *more]
 
 
@@ -126,6 +131,8 @@ def import_model(
     dims: Mapping[str, int] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     given: GivenInputs | None = None,
+    *,
+    context: int | None = None,
 ) -> tuple[ir.Model, list[Diagnostic]]:
     """Takes a model that is in memory already; the given one is left unchanged.
 
@@ -145,8 +152,9 @@ def import_model(
             digest.update(hashlib.sha256(_bytes_of(value.const_value, value)).digest())
             writer.release(value.const_value)
     model, more = _prepare(
-        model, name, None, digest.hexdigest(), dims=dims or {}, shapes=shapes or {}, given=given
-    )
+        model, name, None, digest.hexdigest(), dims=dims or {}, shapes=shapes or {}, given=given,
+        context=context,
+    )  # fmt: skip
     return model, [*notes, *more]
 
 
@@ -248,6 +256,7 @@ def _prepare(
     dims: Mapping[str, int],
     shapes: Mapping[str, tuple[int, ...]],
     given: GivenInputs | None,
+    context: int | None,
 ) -> tuple[ir.Model, list[Diagnostic]]:
     """Binds dimensions, sorts, names, shapes and keeps the source, for any origin of a model."""
     notes: list[Diagnostic] = []
@@ -255,6 +264,8 @@ def _prepare(
     if given is not None:
         arrays = check_inputs(model, given.arrays, given.origin, shapes)
         shapes = {name: array.shape for name, array in arrays.items()} | dict(shapes)
+    if context is not None:
+        dims = context_sizes(model, context, dims)
     notes += shared_names(model, dims, shapes)
     declared = {v.name or "": v.shape for v in model.graph.inputs if v.shape is not None}
     promised = {v.name or "": v.shape for v in model.graph.outputs if v.shape is not None}

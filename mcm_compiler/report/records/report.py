@@ -31,6 +31,7 @@ _TYPES: dict[str, Any] = {
     "places": list[Index],
     "pins": list[tuple[str, Index]],
     "sizes": dict[str, Size],
+    "limits": dict[str, Amount],
     "shapes": dict[str, list[Size]],
     "pairs": list[tuple[str, str]],
 }

@@ -311,6 +311,16 @@ class StateFacts(TypedDict):
         tokens_per_step: positions by which a state grows in one inference; 1 where none grows.
         batch: sequences that go through together and count as one in flight: rows of the inputs of
             whole numbers with a column for each token, or 1.
+        context: positions that the states hold behind a step, or the length of the mask where they
+            are one buffer.
+        limits: seconds of the option `serve`: `tpot` for each token of the output, `ttft` until the
+            first one of a prompt as long as the context.
+        limited_by: why tokens_per_s are not more: chips are busy (`work`), no further states fit
+            (`memory`), or the sequences in flight are as few as was asked for or as limits allow
+            (`latency`).
+        tpot_s: seconds between output tokens of a sequence, with all in flight.
+        ttft_s: seconds until a prompt as long as the context has been read by such steps.
+        users: sequences of the package whose states fit, and whose steps keep the limits.
         tokens_per_s: of all sequences together.
         tokens_per_s_alone: of one sequence that has the package for itself: tokens_per_step for
             each latency.
@@ -328,6 +338,12 @@ class StateFacts(TypedDict):
     pipelines: Count
     tokens_per_step: Count
     batch: Count
+    context: Count
+    limits: dict[str, Amount]
+    limited_by: Literal["work", "memory", "latency"] | None
+    tpot_s: Amount | None
+    ttft_s: Amount | None
+    users: Count | None
     tokens_per_s: Amount | None
     tokens_per_s_alone: Amount | None
     package_sequences: Count

@@ -140,6 +140,7 @@ def verdict_of(report: Mapping[str, Any]) -> verdict.Verdict:
     lines = (
         _fit_line(report, fit),
         _rate_line(report, rate),
+        _serving_line(report),
         _lost_states_line(report),
         words.optimality_line(optimality),
         bottleneck_line.limit_line(report, limit),
@@ -211,6 +212,11 @@ def _lost_states_line(report: Mapping[str, Any]) -> verdict.VerdictLine | None:
     lost = state_section.lost_states(report)
     headline = "LOST: a cache crosses the host's link"
     return words.line_of("states", headline, lost, "bad") if lost else None
+
+
+def _serving_line(report: Mapping[str, Any]) -> verdict.VerdictLine | None:
+    claim = state_section.serving_claim(report)
+    return words.line_of("serves", *claim) if claim is not None else None
 
 
 def weights_phrase(report: Mapping[str, Any], fit: verdict.FitClaim) -> str:

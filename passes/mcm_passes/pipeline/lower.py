@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -19,6 +20,7 @@ from mcm_compiler.placements.side_by_side import (
     most_served,
     wanted_sequences,
 )
+from mcm_compiler.placements.steps_of_decoders import step_of_model
 from mcm_compiler.text.units import bytes_text, count_text
 
 
@@ -37,8 +39,9 @@ class Lower(Pass):
         """Sets `PROGRAM`.
 
         Chips hold the states of as many sequences as the pipeline needs to be as fast as for
-        independent inferences, as far as there is memory for them; or of as many as the option
-        `sequences` says. MCM-P053 notes that they are too few to keep the chips busy.
+        independent inferences, as far as there is memory for them and their steps keep the limits
+        of the option `serve`; or of as many as the option `sequences` says. MCM-P053 notes that
+        they are too few to keep the chips busy.
 
         Raises:
             CompileError: MCM-P020, one diagnostic per chip whose memory plan does not fit,
@@ -53,7 +56,9 @@ class Lower(Pass):
             raise CompileError([_explain(o, target.name) for o in program.overflows])
         if program.sequences:
             side = REPLICATION.find(model) or Replication(1, 0)
-            needed = wanted_sequences(program, target, side)
+            step = step_of_model(model)
+            limit_s = step.limit_s(context.options.serve) if step is not None else inf
+            needed = wanted_sequences(program, target, side, limit_s)
 
             def holding(sequences: int) -> LoweredProgram:
                 more = [replace(chip, sequences=sequences) for chip in chips]

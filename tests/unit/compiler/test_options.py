@@ -35,6 +35,10 @@ def test_defaults_are_valid() -> None:
         ({"dims": {"batch": -1}}, "dim 'batch' is -1"),
         ({"sequences": 0}, "sequences is 0, not at least 1"),
         ({"sequences": 1025}, "sequences is 1025, more than 1024"),
+        ({"context": 0}, "context is 0, not at least 1"),
+        ({"serve": {"latency": 1.0}}, "serve has 'latency', not tpot or ttft"),
+        ({"serve": {"tpot": 0.0}}, "serve has 0.0 for 'tpot', not a positive number"),
+        ({"serve": {"tpot": 1.0}, "objective": "latency"}, "objective is 'latency'"),
         ({"shapes": {"x": (1, -2)}}, "shape of 'x' is 1,-2"),
     ],
 )

@@ -12,6 +12,7 @@ from mcm_compiler.cli.parameters import (
     parse_device_costs,
     parse_dimension,
     parse_duration,
+    parse_limits,
     parse_percentage,
     parse_shape,
     parse_states,
@@ -131,3 +132,13 @@ def test_malformed_percentages(text: str) -> None:
 @pytest.mark.parametrize("percent", [35, 57, 70])
 def test_percentages_are_the_nearest_numbers(percent: int) -> None:
     assert parse_percentage(f"{percent}%") == share(1.0).read(f"{percent} %") == percent / 100
+
+
+def test_limits_are_durations_by_name() -> None:
+    assert parse_limits("tpot=50ms, ttft=1s") == {"tpot": 0.05, "ttft": 1.0}
+
+
+@pytest.mark.parametrize("text", ["", "tpot", "tpot=", "=1s", "tpot=1s,tpot=2s", "tpot=x"])
+def test_malformed_limits(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        parse_limits(text)

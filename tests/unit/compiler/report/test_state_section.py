@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_compiler.report.state_section import state_sentences
+from mcm_compiler.report.state_section import serving_claim, state_sentences
 
 FACTS = {
     "held": [{"past": "past", "present": "present", "chip": 0}],
@@ -49,5 +49,27 @@ def test_what_limits_the_tokens_of_all_sequences(most, said):
     assert dict(state_sentences({"latency_s": 2e-3, "states": facts}))["bound"] == said
 
 
+WAITS = {"tpot_s": 4e-3, "ttft_s": 0.1, "context": 32, "users": 3, "limited_by": "memory"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({}, "up to 3 users that memory has room for"),
+        ({"ttft": 1.0, "tpot": 5e-3}, "up to 3 users within tpot 5.00 ms and ttft 1.00 s"),
+    ],
+)
+def test_users_and_what_they_wait_for(limits, said):
+    headline, details = serving_claim({"states": {**FACTS, **WAITS, "limits": limits}})
+    assert headline == said
+    assert details == [
+        "with those in flight a token every 4.00 ms for each",
+        "the first after 100 ms (prompt of 32 tokens, read 1 at a time)",
+        "tokens/s are limited by room for caches",
+    ]
+
+
 def test_nothing_is_said_without_states():
     assert state_sentences({}) == []
+    assert serving_claim({}) is None
+    assert serving_claim({"states": FACTS}) is None  # a report of an earlier release
