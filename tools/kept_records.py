@@ -13,6 +13,8 @@ from typing import Any
 Record = dict[str, Any]
 
 PACKAGES = ("mcm_compiler", "mcm_hardware", "mcm_models", "mcm_passes")
+LATER_FIELDS = {"unpacking": "load"}
+"""Fields that types got after records were kept, with the value that stands for what was before."""
 
 
 class KeptRecords:
@@ -68,7 +70,8 @@ def digest_of(*inputs: Any) -> str:
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {name: found for name, one in value.items() if (found := _plain(one))}
+        stated = {name: one for name, one in value.items() if LATER_FIELDS.get(name) != one}
+        return {name: found for name, one in stated.items() if (found := _plain(one))}
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, tuple | list):
