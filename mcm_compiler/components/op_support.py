@@ -56,7 +56,7 @@ def fallback_of(target: Described, options: CompileOptions) -> Fallback:
 def host_ops(
     target: Described, nodes: Sequence[ir.Node], options: CompileOptions
 ) -> tuple[dict[ir.Node, Unsupported], list[Diagnostic]]:
-    """The ops of a model that the host will run, and a warning for each kind of them.
+    """The ops of a model that the host will run, and a warning for each kind that chips lack.
 
     Args:
         target: the package.
@@ -71,8 +71,9 @@ def host_ops(
     found = unsupported_ops(target, nodes)
     if not found:
         return {}, []
-    if fallback_of(target, options) == "error":
-        raise CompileError(_by_reason(target, found, "MCM-T030", "cannot run"))
+    lacking = {node: why for node, why in found.items() if why.because != "table"}
+    if lacking and fallback_of(target, options) == "error":
+        raise CompileError(_by_reason(target, lacking, "MCM-T030", "cannot run"))
     model = target.cost_model()
     if not isinstance(model, KnowsHostOps):
         raise CompileError(_by_reason(target, found, "MCM-T031", "has no way to the host for"))
@@ -84,7 +85,7 @@ def host_ops(
             f"{count_text(len(found), 'op')} of this model",
             at=f"target {quote(target.name)}",
         )
-    return found, _by_reason(target, found, "MCM-T033", "leaves to the host")
+    return found, _by_reason(target, lacking, "MCM-T033", "leaves to the host")
 
 
 def _by_reason(target: Described, found: Found, code: str, what: str) -> list[Diagnostic]:
@@ -96,7 +97,7 @@ def _by_reason(target: Described, found: Found, code: str, what: str) -> list[Di
         Diagnostic(
             code,
             f"target {quote(target.name)} {what} "
-            f"{quote(name) if because == 'op' else f'tensors of type {name}'}: "
+            f"{f'tensors of type {name}' if because == 'type' else quote(name)}: "
             f"{_ops(because, name, nodes, found)}",
             at=_places(nodes),
         )

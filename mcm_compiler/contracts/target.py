@@ -73,12 +73,13 @@ class Unsupported:
     """Reason why chips cannot run an op.
 
     Attributes:
-        because: of the op itself, or of the element type of a tensor that it reads or makes.
+        because: of the op itself, of the element type of a tensor that it reads or makes, or of a
+            large table, which the host keeps.
         what: the op, such as `Softmax` or `com.microsoft::Gelu`, or the type, such as `FLOAT16`.
         inside: whether that is in a subgraph of the op, such as a branch of an `If`.
     """
 
-    because: Literal["op", "type"]
+    because: Literal["op", "type", "table"]
     what: str
     inside: bool = False
 

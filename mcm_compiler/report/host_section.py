@@ -150,7 +150,8 @@ def host_sentences(report: Mapping[str, Any]) -> list[str]:
     found = report.get(HOST_SECTION)
     if found is None:
         return []
-    why = ", ".join(_lacking_phrase(row) for row in found["lacking"])
+    lacking = [_lacking_phrase(row) for row in found["lacking"] if row["because"] != "table"]
+    tables = [_lacking_phrase(row) for row in found["lacking"] if row["because"] == "table"]
     trips = count_text(found["trips"], "round trip")
     unit = "round" if round_of(report) > 1 else "inference"
     cost = (
@@ -160,7 +161,9 @@ def host_sentences(report: Mapping[str, Any]) -> list[str]:
     )
     if (share := found["share_of_period"]) is not None:
         cost += f"; chip {found['chip']} waits {percent_text(share)} of its period for it"
-    parts = [f"chips lack {why}", cost]
+    parts = [f"chips lack {', '.join(lacking)}"] if lacking else []
+    parts += [f"tables of {', '.join(tables)}, read by rows"] if tables else []
+    parts.append(cost)
     if (link := found["link_share"]) is not None and link > 1:
         parts.append(
             f"a channel to the host would need {percent_text(link)} of the period for transfers "
@@ -170,7 +173,7 @@ def host_sentences(report: Mapping[str, Any]) -> list[str]:
 
 
 def _lacking_phrase(row: Mapping[str, Any]) -> str:
-    what = row["what"] if row["because"] == "op" else f"type {row['what']}"
+    what = f"type {row['what']}" if row["because"] == "type" else row["what"]
     return f"{what} ({count_text(row['ops'], 'op')})"
 
 

@@ -288,3 +288,27 @@ def test_an_option_that_there_is_not() -> None:
         CompileOptions(fallback="gpu")  # pyright: ignore[reportArgumentType]
     assert [d.code for d in caught.value.diagnostics] == ["MCM-U004"]
     assert mcmc("compile", "zoo:bert-tiny", "--fallback", "gpu", "-o", "x").exit_code == 2
+
+
+def test_rows_of_a_large_table_come_from_the_host(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    graph = "m (int64[2] ids) => (float[2,64] y) { x = Gather (table, ids) y = MatMul (x, w) }"
+    proto = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 17]> {graph}')
+    for name, rows in (("table", 8192), ("w", 64)):
+        weight = rng.standard_normal((rows, 64), dtype=np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
+    onnx.save(proto, tmp_path / "m.onnx")
+    text = mcm4().source_text.replace("[host]", '[host]\nlarge_tables = "host"', 1)
+    (tmp_path / "rows.toml").write_text(text)
+    options = ("--replicas", 1, "-O0", "--fallback", "error")
+    model, target = tmp_path / "m.onnx", tmp_path / "rows.toml"
+    done = mcmc("compile", model, "--target", target, "-o", tmp_path / "out", *options)
+    assert done.exit_code == 0, done.output
+    assert "MCM-T033" not in done.output
+    assert "tables of Gather (1 op), read by rows" in " ".join(done.output.split())
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert sum(chip["weight_bytes"] for chip in report["chips"]) < 2**20
+    (row,) = report["host_fallback"]["round_trips"]
+    # Two positions of 32 bits go up, two rows of 64 numbers of 16 bits come down.
+    assert (row["up_bytes"], row["down_bytes"]) == (2 * 4, 2 * 64 * 2)
+    check_folder(tmp_path / "out")

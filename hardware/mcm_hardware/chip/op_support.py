@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import onnx_ir as ir
 
@@ -12,6 +14,12 @@ from mcm_compiler.contracts.target import Fallback, Unsupported
 from mcm_compiler.graph.constants import subgraphs
 from mcm_hardware.tensors.packed_weights import is_constant
 from mcm_hardware.tensors.storage_widths import value_dtype
+
+TABLE_BYTES = 2**20
+"""Size in the file from which a table counts as large."""
+
+ROWS_PER_READ = 16
+"""Rows that a large table has at least for each that an inference reads."""
 
 RUNS_NOTHING = frozenset({"Constant", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze",
                           "com.microsoft::ExpandDims"})  # fmt: skip
@@ -56,6 +64,7 @@ class OpSupport:
         only_types: whether chips know these types alone, or all but these.
         fallback: what becomes of the rest where a compile does not say.
         host: how fast it is there.
+        large_tables: place of tables of which an inference reads few rows.
     """
 
     ops: frozenset[str] = frozenset()
@@ -64,6 +73,7 @@ class OpSupport:
     only_types: bool = False
     fallback: Fallback = "host"
     host: HostNumbers = HostNumbers()
+    large_tables: Literal["chips", "host"] = "chips"
 
     def unsupported(self, node: ir.Node) -> Unsupported | None:
         """Why chips cannot run `node`; None if they can.
@@ -76,6 +86,8 @@ class OpSupport:
             return None
         if (name in self.ops) is not self.only_ops:
             return Unsupported("op", name)
+        if self.large_tables == "host" and reads_few_rows(node):
+            return Unsupported("table", name)
         for value in self._lacking(node):
             dtype = value_dtype(value)
             return Unsupported("type", dtype.name if dtype is not None else "")
@@ -114,6 +126,27 @@ class SharedSupport(OpSupport):
         """Why no chip can run `node`, as the first kind says; None if some kind can."""
         reasons = [kind.unsupported(node) for kind in self.kinds]
         return None if None in reasons else reasons[0]
+
+
+def reads_few_rows(node: ir.Node) -> bool:
+    """Return whether an op looks up few rows of a large constant table in an inference."""
+    axis = {"Gather": "axis", "com.microsoft::GatherBlockQuantized": "gather_axis"}
+    if (name := axis.get(op_name(node))) is None or node.attributes.get_int(name, 0) != 0:
+        return False
+    table, indices = node.inputs[:2]
+    if table is None or indices is None or table.dtype is None or not is_constant(table):
+        return False
+    sizes, read = _sizes(table), _sizes(indices)
+    if sizes is None or read is None:
+        return False
+    large = math.prod(sizes) * table.dtype.itemsize >= TABLE_BYTES
+    return large and ROWS_PER_READ * math.prod(read) <= sizes[0]
+
+
+def _sizes(value: ir.Value) -> tuple[int, ...] | None:
+    """The shape of a value, if it is known."""
+    shape = value.shape
+    return shape.numpy() if shape is not None and shape.is_static() else None
 
 
 def op_name(node: ir.Node) -> str:

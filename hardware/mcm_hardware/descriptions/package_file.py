@@ -242,7 +242,8 @@ class PackageFile:
     def _supports(self, tables: Sequence[ChipTable]) -> list[OpSupport | None]:
         """The ops and types that chips of each kind support."""
         shared = {path: value for path, value in self.values.items() if path.startswith("host.")}
-        listing = [index for index, table in enumerate(tables) if table.lists_support]
+        every = shared.get("host.large_tables", "chips") != "chips"
+        listing = [index for index, table in enumerate(tables) if every or table.lists_support]
         found: dict[int, OpSupport | None] = {}
         # Where no kind lists anything, one look notes what is said of the host in vain.
         for index in listing or range(min(1, len(tables))):

@@ -71,6 +71,12 @@ def support_keys(table: str, who: str) -> dict[str, Key]:
         "host.launch_overhead_us": Key(
             LATENCY_US, "cost of starting one op on the host", otherwise="5"
         ),
+        "host.large_tables": Key(
+            Choice(("chips", "host")),
+            "place of tables from 1 MiB of which an inference reads at most 1 of 16 rows: the "
+            f"{who}, or the host, which looks the rows up",
+            otherwise='`"chips"`',
+        ),
     }
 
 
@@ -104,7 +110,8 @@ def read_support(
     ops = _listed(reader, values, table, "ops")
     types = _listed(reader, values, table, "types")
     given = [key for key in ("fallback", *HOST_KEYS, *more) if f"host.{key}" in values]
-    if ops is None and types is None:
+    tables = values.get("host.large_tables", "chips")
+    if ops is None and types is None and tables == "chips":
         for key in given:
             message = "every op runs here, so that nothing is left to the host"
             hint = f"list what does not run as unsupported_ops in [{table}], or leave this out"
@@ -122,7 +129,7 @@ def read_support(
         }
     )
     fallback = values.get("host.fallback", "host")
-    return OpSupport(named, only_ops, kinds, only_types, fallback, host)
+    return OpSupport(named, only_ops, kinds, only_types, fallback, host, tables)
 
 
 def shared_support(kinds: Sequence[OpSupport | None]) -> OpSupport | None:

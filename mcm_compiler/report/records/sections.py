@@ -135,14 +135,15 @@ class LackingRow(TypedDict):
     """An op type or element type that chips lack.
 
     Attributes:
-        because: whether ops of a type are lacking, or tensors of an element type.
+        because: whether ops of a type are lacking, or tensors of an element type, or the host
+            keeps large tables of the ops.
         what: the op, or the element type.
         ops: ops that fall back for it.
         inside: those of them that have it in a subgraph only.
         first: names of the first of them.
     """
 
-    because: Literal["op", "type"]
+    because: Literal["op", "type", "table"]
     what: str
     ops: Count
     inside: Size

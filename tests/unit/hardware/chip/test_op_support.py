@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.target import Unsupported
-from mcm_hardware.chip.op_support import RUNS_NOTHING, OpSupport, op_name
+from mcm_hardware.chip.op_support import RUNS_NOTHING, OpSupport, op_name, reads_few_rows
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 
@@ -48,6 +49,38 @@ def test_positions_that_are_known_are_no_tensors_of_the_chip(model):
     ).graph
     support = OpSupport(types=frozenset({ir.DataType.INT64}))
     assert reasons(graph, support) == [None, Unsupported("type", "INT64")]
+
+
+def test_large_tables_of_which_few_rows_are_read(model):
+    graph = model(
+        "g (int64[4] few, int64[2000] many) => (float[4,64] y, float[2000,64] z, float[8192,4] c,"
+        " float[4,64] s)"
+        " <int64[2] large = {8192, 64}, int64[2] small = {64, 64}>"
+        " { t = ConstantOfShape (large) u = ConstantOfShape (small) y = Gather (t, few)"
+        " z = Gather (t, many) c = Gather <axis = 1> (t, few) s = Gather (u, few) }"
+    ).graph
+    table = Unsupported("table", "Gather")
+    found = reasons(graph, OpSupport(large_tables="host"))
+    assert found == [None, None, table, None, None, None]
+    assert set(reasons(graph, OpSupport())) == {None}
+
+
+def test_large_tables_in_blocks():
+    shapes = ([8192, 64], [1, 4], [8192, 4])
+    table, indices, scales = (
+        ir.Value(name=f"v{i}", shape=ir.Shape(shape), type=ir.TensorType(ir.DataType.INT64))
+        for i, shape in enumerate(shapes)
+    )
+    for value in (table, scales):
+        value.type = ir.TensorType(ir.DataType.UINT8)
+        value.const_value = ir.tensor(np.zeros(value.shape.numpy(), np.uint8))
+    node = ir.Node("com.microsoft", "GatherBlockQuantized", [table, indices, scales])
+    assert not reads_few_rows(node)
+    table.const_value = ir.tensor(np.zeros((65536, 64), np.uint8))
+    table.shape = ir.Shape((65536, 64))
+    assert reads_few_rows(node)
+    indices.shape = ir.Shape(["batch", 1])
+    assert not reads_few_rows(node)
 
 
 def test_weights_are_tensors_of_the_chip(model):

@@ -3,9 +3,11 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
+from mcm_compiler.api import load_target
 from mcm_compiler.diagnostics import CompileError
-from mcm_hardware.chip.op_support import HostNumbers, OpSupport
+from mcm_hardware.chip.op_support import HostNumbers, OpSupport, SharedSupport
 from mcm_hardware.families.cluster.cluster_package import ClusterPackage, config_c
+from mcm_hardware.families.package.package_target import TopologyPackage
 from mcm_hardware.families.ring.ring_target import RingTarget, mcm4
 
 GOOD = mcm4().source_text
@@ -124,3 +126,12 @@ def test_clusters_have_the_same_keys():
     with pytest.raises(CompileError) as caught:
         ClusterPackage.from_text("mine", text + host)
     assert [d.code for d in caught.value.diagnostics] == ["MCM-T008", "MCM-T008"]
+
+
+def test_large_tables_on_the_host_need_no_list():
+    assert described(host='large_tables = "host"').spec.support == OpSupport(large_tables="host")
+    assert described(host='large_tables = "chips"').spec.support is None
+    mixed = load_target("mixed16").source_text.replace("[host]", '[host]\nlarge_tables = "host"', 1)
+    support = TopologyPackage.from_text("mixed", mixed).spec.support
+    assert isinstance(support, SharedSupport)
+    assert len(support.kinds) > 1
