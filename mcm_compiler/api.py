@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -52,6 +53,7 @@ from mcm_compiler.text import json_text
 if TYPE_CHECKING:
     from mcm_compiler.placed.placing import place_model
     from mcm_compiler.report.records.report import Report
+    from mcm_compiler.results.points import SizeRow
     from mcm_compiler.variants.points import Prepared
     from mcm_compiler.variants.prepared_model import Keeper
 
@@ -190,6 +192,13 @@ def compile_model(
             rows = changed.rows(now)
             clock.lap("sensitivities")
             timings = [*timings, *clock.laps]
+        sizes: list[SizeRow] = []
+        if options.serve or options.context:
+            from mcm_compiler.variants.decoder_sizes import Decoder
+
+            shared = takewhile(lambda one: not one.looks_at_target, pipeline)
+            (progress or silent)("batches and contexts")
+            sizes = Decoder(model, compiled, [*shared], options, package).rows()
         result = CompileResult(
             source=SOURCE.get(compiled),
             target=package,
@@ -201,6 +210,7 @@ def compile_model(
             timings=tuple(timings),
             folder=output,
             sensitivities=None if rows is None else tuple(rows),
+            sizes=tuple(sizes),
         )
         if output is not None:
             result = replace(result, report=_finish(stage, result))

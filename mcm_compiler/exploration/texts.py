@@ -1,21 +1,15 @@
-"""An exploration as a table of text and as CSV.
-
-Colours are those of the page's style. What a point is its shape says, too: those that stand out are
-filled discs, the others are rings.
-"""
+"""An exploration as a table of text and as CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
 from typing import Any, Final
 
 from mcm_compiler.page.contents import NOT_MEASURED, Page, Section, Table
 from mcm_compiler.page.html import page_bytes
+from mcm_compiler.page.scatter import Dot, scatter
 from mcm_compiler.text.units import (
     UNKNOWN,
     bytes_text,
@@ -23,7 +17,6 @@ from mcm_compiler.text.units import (
     energy_text,
     number_text,
     percent_text,
-    printable,
     seconds_text,
 )
 
@@ -232,98 +225,3 @@ def _dot(x: float, point: Mapping[str, Any]) -> Dot:
 
 def _scaled(value: float | None, scale: float) -> float | None:
     return None if value is None else value * scale
-
-
-WIDTH, HEIGHT = 760, 380
-_LEFT, _RIGHT, _TOP, _BOTTOM = 92, 20, 20, 56
-_TICKS = 5
-
-
-@dataclass(frozen=True)
-class Dot:
-    """A point.
-
-    Attributes:
-        x: its place to the right.
-        y: its place upwards.
-        limit: what y can be at most, or None; drawn as a line up to a bar.
-        stands_out: whether it is a disc.
-        label: what a pointer on it tells.
-    """
-
-    x: float
-    y: float
-    limit: float | None
-    stands_out: bool
-    label: str
-
-
-def scatter(dots: Sequence[Dot], across: str, up: str) -> str:
-    """The picture as markup; all texts are escaped. Both axes begin at 0.
-
-    Args:
-        dots: with finite numbers that are not negative, at least one.
-        across: what the axis to the right is.
-        up: what the upward axis is.
-    """
-    right = _axis_end(max(dot.x for dot in dots))
-    top = _axis_end(max(max(dot.y, dot.limit or 0.0) for dot in dots))
-
-    def at_x(value: float) -> float:
-        return round(_LEFT + value / right * (WIDTH - _LEFT - _RIGHT), 1)
-
-    def at_y(value: float) -> float:
-        return round(HEIGHT - _BOTTOM - value / top * (HEIGHT - _TOP - _BOTTOM), 1)
-
-    parts = [
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-label="{_text(f"{up} against {across}")}" font-size="13">'
-    ]
-    for step in range(_TICKS + 1):
-        x, y = right * step / _TICKS, top * step / _TICKS
-        parts += [
-            f'<line x1="{at_x(x)}" y1="{_TOP}" x2="{at_x(x)}" y2="{HEIGHT - _BOTTOM}" '
-            'stroke="var(--line)"/>',
-            f'<line x1="{_LEFT}" y1="{at_y(y)}" x2="{WIDTH - _RIGHT}" y2="{at_y(y)}" '
-            'stroke="var(--line)"/>',
-            f'<text x="{at_x(x)}" y="{HEIGHT - _BOTTOM + 18}" text-anchor="middle" '
-            f'fill="var(--soft)">{_number(x)}</text>',
-            f'<text x="{_LEFT - 34}" y="{at_y(y) + 4}" text-anchor="end" '
-            f'fill="var(--soft)">{_number(y)}</text>',
-        ]
-    parts += [
-        f'<text x="{(WIDTH + _LEFT) / 2}" y="{HEIGHT - 12}" text-anchor="middle" '
-        f'fill="var(--ink)">{_text(across)}</text>',
-        f'<text transform="translate(16 {HEIGHT / 2}) rotate(-90)" text-anchor="middle" '
-        f'fill="var(--ink)">{_text(up)}</text>',
-    ]
-    for dot in sorted(dots, key=lambda one: one.stands_out):
-        x, y = at_x(dot.x), at_y(dot.y)
-        fill = "var(--accent)" if dot.stands_out else "none"
-        parts.append(f"<g><title>{_text(dot.label)}</title>")
-        if dot.limit is not None:
-            high = at_y(dot.limit)
-            parts.append(
-                f'<path d="M{x} {y}V{high}M{x - 5} {high}h10" fill="none" stroke="var(--warn)"/>'
-            )
-        parts.append(
-            f'<circle cx="{x}" cy="{y}" r="5" fill="{fill}" stroke="var(--accent)" '
-            'stroke-width="1.5"/></g>'
-        )
-    return "".join([*parts, "</svg>"])
-
-
-def _axis_end(most: float) -> float:
-    """A round number that is at least `most`."""
-    if most <= 0:
-        return 1.0
-    scale = 10.0 ** math.floor(math.log10(most))
-    return next(scale * one for one in (1, 2, 2.5, 5, 10) if scale * one >= most * 0.9999)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))

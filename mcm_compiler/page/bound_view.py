@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcm_compiler.page.contents import Compiled, Section, Table, View
+from mcm_compiler.page.scatter import Dot, scatter
 from mcm_compiler.report.cost_section import STORAGE_SECTION
 from mcm_compiler.report.details import added_cells, details_of
 from mcm_compiler.report.hardware.sensitivity_section import (
@@ -15,9 +16,14 @@ from mcm_compiler.report.hardware.sensitivity_section import (
     sensitivity_table,
 )
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
-from mcm_compiler.report.state_section import state_rows
+from mcm_compiler.report.state_section import (
+    SIZE_HEADS,
+    SIZE_TITLE,
+    size_table,
+    state_rows,
+)
 from mcm_compiler.report.verdict import claims, words
-from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
+from mcm_compiler.text.units import bytes_text, count_text, number_text, percent_text, seconds_text
 
 
 def bottleneck_section(compiled: Compiled) -> Section | None:
@@ -182,9 +188,36 @@ def state_section(compiled: Compiled) -> Section | None:
     rows = state_rows(compiled.report)
     if not rows:
         return None
-    table = Table(("chip", "of a sequence", "of all in flight"), tuple(rows), frozenset(range(3)))
-    lead = ("What a sequence hands from one inference to the next stays on its chips.",)
-    return Section("states", "States", lead, None, (table,))
+    heads = ("chip", "of a sequence", "of all in flight")
+    lead = ["The state of a sequence, such as its cache, stays on its chips between inferences."]
+    tables = [Table(heads, tuple(rows), frozenset(range(3)))]
+    drawings: list[str] = []
+    if sizes := size_table(compiled.report):
+        tables.insert(0, Table(SIZE_HEADS, tuple(sizes), frozenset(range(5)), SIZE_TITLE))
+        lead.append(
+            "Larger batches serve more tokens, each of which takes longer: one point for each "
+            "batch and context. The compile is simulated, the others are estimated by the cost "
+            "model. Discs keep the limits on what users wait for."
+        )
+        if dots := _sizes_as_dots(compiled.report):
+            drawings.append(scatter(dots, "milliseconds per token", "tokens per second for all"))
+    return Section("states", "States", tuple(lead), None, tuple(tables), drawings=tuple(drawings))
+
+
+def _sizes_as_dots(report: Mapping[str, Any]) -> list[Dot]:
+    return [
+        Dot(
+            row["tpot_s"] * 1e3,
+            row["tokens_per_s"],
+            None,
+            row["within_limits"],
+            f"batch {row['batch']}, context {row['context']:,} ({row['status']}): "
+            f"{number_text(row['tokens_per_s'])} tokens/s, {seconds_text(row['tpot_s'])} per "
+            f"token, {count_text(row['fitting_sequences'], 'sequence')} fit",
+        )
+        for row in report["states"]["sizes"]
+        if row["tokens_per_s"] is not None
+    ]
 
 
 def host_section(compiled: Compiled) -> Section | None:

@@ -109,7 +109,7 @@ class Section:
         view: its picture.
         tables: below the picture.
         folded: whether the tables are shown on demand only; a print shows them always.
-        drawings: pictures that need no script, as markup of `mcm_compiler.exploration.texts`
+        drawings: pictures that need no script, as markup of `mcm_compiler.page.scatter`
             and nothing else: it is not escaped again.
     """
 

@@ -56,6 +56,7 @@ STATED: Mapping[str, str] = {
     "verification": "runs are repeated, not replayed; what they must agree in is compared as well",
     "diagnostics": "warnings and notes of the compile",
     "sensitivities": "compiles for other targets, of which nothing was written",
+    "sizes": "of a decoder: models for other sizes, of which nothing was written",
     "versions": "of the programs that compiled",
 }
 """Fields of a report that the manifest states, and why they are not derived."""
@@ -95,6 +96,8 @@ class Sources:
 def stated_of(report: Mapping[str, Any]) -> Derived:
     """The fields of `STATED` of a report."""
     fields = {**report, "dims": report["model"]["dims"]}
+    if sizes := (report.get(state_section.STATE_SECTION) or {}).get("sizes"):
+        fields["sizes"] = sizes
     return {name: fields[name] for name in STATED if name in fields}
 
 
@@ -161,7 +164,9 @@ def derive_report(sources: Sources) -> Derived:
         states = state_section.state_facts(
             manifest, program, simulation, sources.target, bound_s, limits
         )
-        found |= {state_section.STATE_SECTION: states} if states is not None else {}
+        if states is not None:
+            states["sizes"] = list(stated.get("sizes", ()))
+            found[state_section.STATE_SECTION] = states
     if sources.mapped:
         from mcm_compiler.report.fabric_section import fabric_facts
 

@@ -11,7 +11,7 @@ from mcm_compiler.report.hardware import energy_section
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_HEADS, sensitivity_table
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
 from mcm_compiler.report.sentences import replication_phrase, role_places
-from mcm_compiler.report.state_section import state_rows
+from mcm_compiler.report.state_section import SIZE_HEADS, SIZE_TITLE, size_table, state_rows
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.text.units import (
     UNKNOWN,
@@ -62,6 +62,7 @@ def render_markdown(report: Mapping[str, Any]) -> str:
     heads = ("chip", "busy", "time", "engines", "waits", "SRAM", "of", "ops", "heaviest op")
     lines += _section(f"Chips{first}", heads, [_chip(row) for row in report["chips"] or ()])
     lines += _section("States", ("chip", "of a sequence", "of all in flight"), state_rows(report))
+    lines += _section(SIZE_TITLE, SIZE_HEADS, size_table(report))
     places = sorted(role_places(report).items())
     runs = [(str(chip), ", ".join(map(str, chips))) for chip, chips in places]
     lines += _section("Replicas", ("model of chip", "runs on chips"), runs)

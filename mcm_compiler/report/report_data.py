@@ -54,6 +54,8 @@ def build_report(result: CompileResult) -> Report:
     }
     if result.sensitivities is not None:
         stated[sensitivity_section.SENSITIVITY_SECTION] = list(result.sensitivities)
+    if result.sizes:
+        stated["sizes"] = list(result.sizes)
     sources = Sources(
         manifest=result.manifest.with_stated(stated),
         target=result.target,

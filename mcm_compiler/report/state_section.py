@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import to_builtins
 
 from mcm_compiler.results.strictness import LOST_STATES
-from mcm_compiler.text.units import bytes_text, count_text, number_text, rate_text, seconds_text
+from mcm_compiler.text.units import (
+    UNKNOWN,
+    bytes_text,
+    count_text,
+    number_text,
+    rate_text,
+    seconds_text,
+)
 
 if TYPE_CHECKING:
     from mcm_compiler.artifact.manifest import Manifest
@@ -18,6 +25,18 @@ if TYPE_CHECKING:
 
 STATE_SECTION = "states"
 """Key of the report; missing where no state stays on a chip."""
+
+SIZE_TITLE = "Batches and contexts on this placement"
+
+SIZE_HEADS = (
+    "batch",
+    "context",
+    "tokens/s for all",
+    "time per token",
+    "sequences that fit",
+    "within limits",
+    "status",
+)
 
 
 def lost_states(report: Mapping[str, Any]) -> list[str]:
@@ -89,6 +108,7 @@ def state_facts(
         "tpot_s": None,
         "ttft_s": None,
         "users": None,
+        "sizes": [],
         "tokens_per_s": None,
         "tokens_per_s_alone": None,
         "package_sequences": _in_package(program, target),
@@ -198,6 +218,23 @@ def state_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [
         (str(row["chip"]), bytes_text(row["sequence_bytes"]), bytes_text(row["held_bytes"]))
         for row in facts["chips"]
+    ]
+
+
+def size_table(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Batches and contexts as texts in the order of `SIZE_HEADS`; empty where there are none."""
+    rows = (report.get(STATE_SECTION) or {}).get("sizes", ())
+    return [
+        (
+            f"{row['batch']:,}",
+            f"{row['context']:,}",
+            UNKNOWN if row["tokens_per_s"] is None else number_text(row["tokens_per_s"]),
+            seconds_text(row["tpot_s"]),
+            f"{row['fitting_sequences']:,}",
+            "yes" if row["within_limits"] else "no",
+            row["status"],
+        )
+        for row in rows
     ]
 
 

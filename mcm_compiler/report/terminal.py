@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcm_compiler.report import chip_bars, sentences
+from mcm_compiler.report import chip_bars, sentences, state_section
 from mcm_compiler.report.details import details_of
 from mcm_compiler.report.hardware import sensitivity_section
 from mcm_compiler.report.records.verdict import VerdictLine
@@ -62,6 +62,10 @@ def report_view(
     if rows := sensitivity_section.sensitivity_table(report):
         lines = sensitivity_section.aligned(sensitivity_section.SENSITIVITY_HEADS, rows, width)
         parts += [Text(), Text(" what if, with all else equal:", style="dim")]
+        parts += [Text(line) for line in lines]
+    if rows := state_section.size_table(report):
+        lines = sensitivity_section.aligned(state_section.SIZE_HEADS, rows, width)
+        parts += [Text(), Text(f" {state_section.SIZE_TITLE.lower()}:", style="dim")]
         parts += [Text(line) for line in lines]
     if report["chips"]:
         parts.append(Text())

@@ -26,7 +26,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.results.strictness import reasons_of_claims, reasons_of_verification, unproven
 
 if TYPE_CHECKING:
-    from mcm_compiler.results.points import SensitivityRow
+    from mcm_compiler.results.points import SensitivityRow, SizeRow
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,7 @@ class CompileResult:
         folder: the output folder, or None where nothing was written.
         replication: how many pipelines like the simulated one run side by side.
         sensitivities: what changes of the target would bring; None where nobody asked.
+        sizes: a decoder with other batches and contexts; empty where nobody asked.
         report: as `report.json` has it, or None where nothing was written.
     """
 
@@ -71,6 +72,7 @@ class CompileResult:
     folder: Path | None
     replication: Replication | None = None
     sensitivities: tuple[SensitivityRow, ...] | None = None
+    sizes: tuple[SizeRow, ...] = ()
     report: Mapping[str, Any] | None = None
 
     @cached_property

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 from mcm_compiler.contracts.objectives import ObjectiveKind
+from mcm_compiler.results.points import SizeRow
 from mcm_compiler.text.json_text import Amount, Count, Index, Size, Whole
 
 
@@ -322,6 +323,7 @@ class StateFacts(TypedDict):
         tpot_s: seconds between output tokens of a sequence, with all in flight.
         ttft_s: seconds until a prompt as long as the context has been read by such steps.
         users: sequences of the package whose states fit, and whose steps keep the limits.
+        sizes: the decoder with other batches and contexts; empty where nobody asked.
         tokens_per_s: of all sequences together.
         tokens_per_s_alone: of one sequence that has the package for itself: tokens_per_step for
             each latency.
@@ -345,6 +347,7 @@ class StateFacts(TypedDict):
     tpot_s: Amount | None
     ttft_s: Amount | None
     users: Count | None
+    sizes: list[SizeRow]
     tokens_per_s: Amount | None
     tokens_per_s_alone: Amount | None
     package_sequences: Count

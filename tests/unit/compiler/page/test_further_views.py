@@ -54,6 +54,21 @@ def test_sensitivities_are_bars_and_rows_and_faults_are_told(report):
     assert all(len(row) == len(section.tables[0].heads) for row in section.tables[0].rows)
 
 
+def test_batches_and_contexts_are_points_and_rows(report):
+    size = {"batch": 2, "context": 64, "status": "estimated", "fitting_sequences": 10,
+            "tokens_per_s": 1234.0, "tpot_s": 2e-3, "within_limits": True}  # fmt: skip
+    none = {**size, "batch": 8, "tokens_per_s": None, "tpot_s": None, "within_limits": False}
+    chips = [{"chip": 0, "sequence_bytes": 1024, "held_bytes": 2048}]
+    states = {"chips": chips, "sizes": [size, none]}
+    section = state_section(Compiled({**report, "states": states}))
+    assert [row[0] for row in section.tables[0].rows] == ["2", "8"]
+    (drawing,) = section.drawings
+    assert drawing.count("<circle") == 1
+    assert "batch 2, context 64 (estimated): 1,234 tokens/s, 2.00 ms per token" in drawing
+    section = state_section(Compiled({**report, "states": {**states, "sizes": [none]}}))
+    assert section.drawings == ()
+
+
 def test_nothing_has_no_section():
     compiled = Compiled(dict(build_report(bare_result())))
     sections = (additions_section, host_section, sensitivity_section, sharding_section,

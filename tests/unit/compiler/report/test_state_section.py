@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_compiler.report.state_section import serving_claim, state_sentences
+from mcm_compiler.report.state_section import serving_claim, size_table, state_sentences
 
 FACTS = {
     "held": [{"past": "past", "present": "present", "chip": 0}],
@@ -67,6 +67,20 @@ def test_users_and_what_they_wait_for(limits, said):
         "the first after 100 ms (prompt of 32 tokens, read 1 at a time)",
         "tokens/s are limited by room for caches",
     ]
+
+
+SIZE = {"batch": 2, "context": 8192, "status": "estimated", "fitting_sequences": 1000,
+        "tokens_per_s": 1234.0, "tpot_s": 2e-3, "within_limits": True}  # fmt: skip
+FULL = {**SIZE, "fitting_sequences": 0, "tokens_per_s": None, "tpot_s": None,
+        "within_limits": False}  # fmt: skip
+
+
+def test_batches_and_contexts_as_a_table():
+    assert size_table({"states": {"sizes": [SIZE, FULL]}}) == [
+        ("2", "8,192", "1,234", "2.00 ms", "1,000", "yes", "estimated"),
+        ("2", "8,192", "-", "-", "0", "no", "estimated"),
+    ]
+    assert size_table({}) == size_table({"states": FACTS}) == []
 
 
 def test_nothing_is_said_without_states():
