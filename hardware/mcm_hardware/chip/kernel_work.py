@@ -192,6 +192,7 @@ def _gemms(
         index < len(operands) and operands[index] in in_registers for index in (0, 1)
     )
     packed = _packed_bytes(node, work, operands, storage)
+    weights = sum(gemm.count * gemm.k * gemm.n for gemm in work.gemms)
     return tuple(
         KernelGemm(
             gemm,
@@ -202,7 +203,7 @@ def _gemms(
             if right_inside
             else storage.bytes_of(gemm.count * gemm.k * gemm.n, dtype)
             if packed is None
-            else packed,
+            else packed * gemm.count * gemm.k * gemm.n // max(weights, 1),
         )
         for gemm in work.gemms
     )
@@ -211,12 +212,12 @@ def _gemms(
 def _packed_bytes(
     node: ir.Node, work: Work, operands: Sequence[ir.Value | None], storage: StorageWidths
 ) -> int | None:
-    """Bytes of the weights of each of a node's products that are unpacked on their way, or None."""
+    """Bytes of weights that a node's products unpack on their way, or None."""
     if storage.unpacking == "ahead":
         return None
     if work.unpack_ops:
-        weights = [v for v in node.inputs[1:] if v is not None and is_constant(v)]
-        return sum(map(storage.value_bytes, weights)) // len(work.gemms)
+        reads = _operand_bytes(node, work, storage)
+        return sum(size for v, size in reads.items() if v is not node.inputs[0] and is_constant(v))
     right = operands[1] if len(operands) > 1 else None
     return storage.value_bytes(right) if right is not None and packed_operands(right) else None
 

@@ -89,20 +89,31 @@ def _block_quantized(products: int, node: NodeShapes) -> Work:
     return Work(gemms, unpack_ops=UNPACK_OPS * sum(products * n * k for n in cols))
 
 
-def _mixture_of_experts(fc1: int, node: NodeShapes) -> Work:
-    """Tokens go to `k` experts each and are spread over the experts evenly.
+def _mixture_of_experts(node: NodeShapes) -> Work:
+    """Only the experts of the tokens run, `k` of each token.
 
-    That is what such layers are trained for (Shazeer et al. 2017, *Outrageously Large Neural
-    Networks*, section 4).
+    Tokens are spread over as many experts as possible, which is what such layers are trained for
+    (Shazeer et al. 2017, *Outrageously Large Neural Networks*, section 4). Widths follow from the
+    numbers of weights, which exporters store in either order.
     """
-    hidden, experts = max(node.dim(0, -1), 1), max(node.dim(fc1, 0), 1)
-    rows = -(-(node.size(0) // hidden) * node.integer("k", 1) // experts)
+    hidden, experts = max(node.dim(0, -1), 1), max(node.dim(2, 0), 1)
     packed = node.node.op_type == "QMoE"
-    upright = node.dim(fc1, -2) == hidden and not packed
-    inner = node.dim(fc1, -1) if upright else node.dim(fc1, -2)
-    gemms = (Gemm(experts, rows, inner, hidden), Gemm(experts, rows, hidden, inner))
-    unpack = UNPACK_OPS * 2 * experts * inner * hidden if packed else 0
-    return Work(gemms, work.TANH * experts * rows * inner, unpack)
+    tokens, per_byte = node.size(0) // hidden, 1
+    if packed:
+        per_byte = 8 // min(max(node.integer("expert_weight_bits", 4), 1), 8)
+    routed = tokens * max(node.integer("k", 1), 0)
+    active = min(experts, routed)
+    rows = -(-routed // max(active, 1))
+    places = (2, 5, 8) if packed else (2, 4, 6)
+    first, inner, third = (node.size(at) * per_byte // (experts * hidden) for at in places)
+    gemms = [Gemm(active, rows, first, hidden), Gemm(active, rows, hidden, inner)]
+    gemms += [Gemm(active, rows, third, hidden)] if third else []
+    gated = 1 if first + third > inner else 0
+    lane_ops = routed * (inner * (work.TANH + gated) + 2 * hidden) + work.SOFTMAX * tokens * experts
+    parts = range(2, len(node.node.inputs))
+    reads = [(at, node.size(at) // experts * active) for at in parts if node.dim(at, 0) == experts]
+    unpack = UNPACK_OPS * active * hidden * (first + inner + third) if packed else 0
+    return Work(tuple(gemms), lane_ops, unpack, tuple(reads))
 
 
 def _einsum(node: NodeShapes) -> Work:
@@ -207,7 +218,7 @@ FORMULAS = joined(
     ),
     ops(partial(_block_quantized, 2), "", "MatMulNBitsMlp"),
     ops(_pairwise_distance, "", "CDist"),
-    ops(partial(_mixture_of_experts, 2), "", "MoE QMoE"),
+    ops(_mixture_of_experts, "", "MoE QMoE"),
     ops(
         partial(_recurrent, 4, 3 * work.SIGMOID + 2 * work.TANH + 4 + 8),
         "LSTM",

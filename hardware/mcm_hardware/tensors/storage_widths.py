@@ -66,7 +66,8 @@ class StorageWidths:
 
     def part_bytes(self, value: ir.Value, elements: int) -> int:
         """Bytes of a number of elements of `value`, of a packed one in proportion."""
-        if self.unpacking != "ahead" and packed_operands(value):
+        found = unpacked_ahead if self.unpacking == "ahead" else packed_operands
+        if found(value):
             return -(-self.value_bytes(value) * elements // max(element_count(value), 1))
         return self.bytes_of(elements, value_dtype(value))
 

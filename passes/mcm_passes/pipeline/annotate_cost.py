@@ -13,8 +13,10 @@ from mcm_compiler.contracts.cost import NODE_COST, costs_in
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import placeable_nodes
+from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.graph.trip_counts import assumed_trips, assumption_warning
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.text.units import count_text
 from mcm_passes.mapping.problem.measured_names import planned_kernels
 
 
@@ -26,7 +28,8 @@ class AnnotateCost(Pass):
     ops that were not measured (`calibrated`).
 
     Op types without a formula are costed by the bytes that they move, and reported once each
-    (MCM-P010), as are loops whose trip counts are assumed (MCM-P019).
+    (MCM-P010), as are loops whose trip counts are assumed (MCM-P019). Notes say which experts of
+    a token are priced (MCM-P085).
     """
 
     name: ClassVar[str] = "annotate_cost"
@@ -63,4 +66,37 @@ class AnnotateCost(Pass):
                     at=f"node {quote(nodes[0].name or '')}",
                 )
             )
+        for note in _experts(model.graph):
+            context.report(note)
         return False
+
+
+def _experts(graph: ir.Graph) -> list[Diagnostic]:
+    chosen: dict[tuple[bool, int, int], list[ir.Node]] = {}
+    for node in graph:
+        routed = node.op_type in ("MoE", "QMoE") and node.domain == "com.microsoft"
+        if not routed and not (
+            node.op_type == "TopK"
+            and any(use.node.op_type in ("Equal", "OneHot") for use in node.outputs[1].uses())
+        ):
+            continue
+        scores = node.inputs[1 if routed else 0]
+        sizes = static_dims(scores.shape) if scores is not None else None
+        best = static_dims(node.outputs[0].shape)
+        active = node.attributes.get_int("k", 1) if routed else best[-1] if best else 0
+        if sizes and sizes[-1] > active > 0:
+            chosen.setdefault((routed, sizes[-1], active), []).append(node)
+    return [
+        Diagnostic(
+            "MCM-P085",
+            f"{count_text(len(nodes), 'router chooses', 'routers choose')} {active} of {experts} "
+            "experts for a token, "
+            + (
+                "and the costs are those of the experts that its tokens choose"
+                if routed
+                else "and the file runs all of them: the costs are those of all"
+            ),
+            at=f"node {quote(nodes[0].name or '')}",
+        )
+        for (routed, experts, active), nodes in chosen.items()
+    ]

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 
 from mcm_hardware.chip.cycle_model import cycle_model
 from mcm_hardware.tensors.packed_weights import packed_operands
+from mcm_models.zoo.llama import Llama
 
 K, N, BLOCK = 256, 512, 32
 PACKED = K * N // 2 + K * N // BLOCK * 2
@@ -146,3 +147,23 @@ def test_packed_experts_are_as_wide_as_their_rows_say(chip):
     load, lanes = (costs_of(chip, how, graph)["product"] for how in ("load", "lanes"))
     assert load.weight_bytes == 2 * experts * (inner * K // 2 + inner * K // BLOCK * 2)
     assert lanes.flops - load.flops == 2 * 2 * experts * inner * K
+
+
+@pytest.mark.parametrize(("tokens", "active"), [(1, 2), (3, 6), (40, 8)])
+@pytest.mark.parametrize("weights", ["float", "nbits"])
+def test_a_step_reads_the_experts_of_its_tokens(chip, tokens, active, weights):
+    """8 experts, 2 of a token: SwiGLU has 3 matrices, here of 64 x 96, in blocks of 32."""
+    sizes = {"layers": 1, "hidden": 64, "heads": 4, "kv_heads": 4, "intermediate": 96, "vocab": 9}
+    options = {"experts": 8, "active": 2, "style": "genai", "weights": weights, "seq": tokens}
+    model = Llama(**sizes, **options, past=0).build()
+    (node,) = (node for node in model.graph if node.op_type in ("MoE", "QMoE"))
+    node.outputs[0].shape, node.outputs[0].dtype = ir.Shape((1, tokens, 64)), ir.DataType.FLOAT
+    node.inputs[0].shape, node.inputs[0].dtype = node.outputs[0].shape, ir.DataType.FLOAT
+    node.inputs[1].shape, node.inputs[1].dtype = ir.Shape((tokens, 8)), ir.DataType.FLOAT
+    one = 3 * 64 * 96 * 2 if weights == "float" else 3 * 64 * 96 // 2 + 3 * 64 * 96 // 32 * 2
+    moved = active * one + 2 * tokens * 8
+    cost = cycle_model(chip).node_cost(node)
+    assert cost.weight_bytes == 8 * one
+    assert cost.read_bytes == moved + 2 * tokens * 64
+    slow = cycle_model(replace(chip, sram_bytes_per_s=1e8)).node_cost(node)
+    assert slow.seconds == pytest.approx(active * one / 1e8, rel=0.3 if tokens > 3 else 0.05)

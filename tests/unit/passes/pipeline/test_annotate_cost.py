@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import onnx_ir as ir
+import pytest
 
 from mcm_compiler.contracts.cost import NODE_COST, NodeCost
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.pipeline.passes import PassContext
+from mcm_models.zoo.llama import Llama
 from mcm_passes.pipeline.annotate_cost import AnnotateCost
 from tools.update_goldens import parse_filled
 
@@ -70,3 +72,18 @@ def test_costs_are_those_in_the_graph() -> None:
     model, _ = annotate(GraphModel)
     costs = [NODE_COST.find(node) for node in model.graph]
     assert {cost.seconds for cost in costs if cost is not None} == {8.0}
+
+
+@pytest.mark.parametrize(
+    ("style", "said"), [("hf", "costs are those of all"), ("genai", "its tokens choose")]
+)
+def test_mcm_p085_says_which_experts_are_priced(style: str, said: str) -> None:
+    sizes = {"layers": 2, "hidden": 32, "heads": 2, "kv_heads": 1, "intermediate": 32, "vocab": 9}
+    model, _ = import_model(Llama(**sizes, style=style, experts=4, past=3).build(), "test")  # pyright: ignore
+    reports: list[Diagnostic] = []
+    target = SimpleNamespace(cost_model=CountingModel)
+    AnnotateCost().run(model, PassContext(target, None, None, reports.append))  # pyright: ignore
+    (note,) = (report for report in reports if report.code == "MCM-P085")
+    assert "2 routers choose 2 of 4 experts for a token" in note.message
+    assert said in note.message
+    assert note.severity is Severity.NOTE
