@@ -254,6 +254,7 @@ def _encoded(content: bytes) -> str:
 SECTIONS = {
     "fits": "memory",
     "throughput": "timeline",
+    "serves": "states",
     "states": "memory",
     "optimality": "bound",
     "limited by": "bottleneck",

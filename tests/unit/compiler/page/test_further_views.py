@@ -9,7 +9,7 @@ from mcm_compiler.page.bound_view import (
     state_section,
     verification_section,
 )
-from mcm_compiler.page.contents import Compiled
+from mcm_compiler.page.contents import SECTIONS, Compiled
 from mcm_compiler.report.report_data import build_report
 from tests.generators.example_result import bare_result, example_result
 
@@ -74,3 +74,7 @@ def test_nothing_has_no_section():
     sections = (additions_section, host_section, sensitivity_section, sharding_section,
                 state_section, verification_section)  # fmt: skip
     assert [section(compiled) for section in sections] == [None] * len(sections)
+
+
+def test_the_line_on_users_leads_to_batches_and_contexts():
+    assert SECTIONS["serves"] == "states"
