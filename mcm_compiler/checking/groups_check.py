@@ -6,7 +6,7 @@ nobody would fuse makes the period, and with it the bound, too short.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import onnx_ir as ir
@@ -18,6 +18,7 @@ from mcm_compiler.contracts.target import ChipModel, Target
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.equivalence.values.followed_passes import pass_names
 from mcm_compiler.graph.constants import constant_values, consumed_values
+from mcm_compiler.graph.rounds import class_name, class_of
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import Pass, PassContext, parse_pipeline
@@ -46,7 +47,12 @@ def check_groups(
     Raises:
         CompileError: MCM-V070 for ops that no pass fuses; what the passes raise.
     """
-    wanted = {frozenset(ops): name for name, ops in groups.items() if len(ops) > 1}
+    nodes, constants = {node.name: node for node in model.graph}, constant_values(model.graph)
+    wanted = {
+        one: name
+        for name, ops in groups.items()
+        if len(one := _of_one_class(ops, nodes, constants)) > 1
+    }
     passes = known_passes(pipeline)
     if not wanted or passes is None:
         return
@@ -73,6 +79,24 @@ def check_groups(
             f"folder fuses them",
             f"group {quote(wanted[group])}",
         )
+
+
+def _of_one_class(
+    ops: Sequence[str], nodes: Mapping[str | None, ir.Node], constants: Set[ir.Value]
+) -> Group:
+    """The ops of one class, of a kernel in which all of a round do the same with one weight."""
+    bases: dict[int, set[str]] = {}
+    read: dict[int, set[ir.Value]] = {}
+    for name in ops:
+        base, index = class_of(name) or (name, 0)
+        bases.setdefault(index, set()).add(base)
+        used = (value for value in consumed_values(nodes[name]) if value in constants)
+        read.setdefault(index, set()).update(used)
+    first = min(bases)
+    alike = all(bases[k] == bases[first] and read[k] == read[first] != set() for k in bases)
+    if len(bases) == 1 or not alike:
+        return frozenset(ops)
+    return frozenset(class_name(base, first) for base in bases[first])
 
 
 def fusion_unknown(pipeline: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -106,6 +106,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
     reads: dict[ir.Value, int] = {}
     leaving: dict[ir.Value, None] = {}
     gemms: list[KernelGemm] = []
+    rights: list[ir.Value | None] = []
     lane_ops = data_bytes = data_read_bytes = 0
     runs, modelled = False, True
     for node in nodes:
@@ -123,6 +124,9 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
         if work.execution == "kernel":
             runs = True
             gemms += _gemms(node, work, storage, in_registers, behind)
+            right = node.inputs[1] if len(node.inputs) > 1 else None
+            chained = right is None or node.inputs[0] in produced or not is_constant(right)
+            rights += [None if chained else right] * len(work.gemms)
             lane_ops += _lane_ops(node, work, storage)
             for value, size in _operand_bytes(node, work, storage).items():
                 root = behind.get(value, value)
@@ -135,7 +139,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
             if leaves(value, members):
                 leaving.setdefault(behind.get(value, value))
     return KernelWork(
-        gemms=tuple(gemms),
+        gemms=_together(gemms, rights),
         lane_ops=lane_ops,
         read_bytes=sum(reads.values()) + data_read_bytes,
         write_bytes=sum(written.get(v, 0) for v in leaving) if runs else 0,
@@ -143,6 +147,21 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
         runs=runs,
         modelled=modelled,
     )
+
+
+def _together(
+    gemms: Sequence[KernelGemm], rights: Sequence[ir.Value | None]
+) -> tuple[KernelGemm, ...]:
+    """The products; those by one constant operand have their rows in the array together."""
+    found: dict[object, KernelGemm] = {}
+    for at, (part, right) in enumerate(zip(gemms, rights, strict=True)):
+        key = at if right is None else (right, replace(part.gemm, m=0))
+        before = found.setdefault(key, part)
+        if before is not part:
+            gemm = replace(part.gemm, m=before.gemm.m + part.gemm.m)
+            left_bytes = before.left_bytes + part.left_bytes
+            found[key] = KernelGemm(gemm, left_bytes, part.right_bytes)
+    return tuple(found.values())
 
 
 def _lone_work(node: ir.Node, storage: StorageWidths) -> KernelWork:

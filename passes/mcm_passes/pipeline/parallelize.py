@@ -155,8 +155,12 @@ class Parallelize(ShardOversized):
         self.state_choices(model)
         options = context.options
         classes, unbound = options.round or 1, free(options)
+        shared = _shares_reads(context)
+        unbound &= not shared
         if not unbound:
             unrolling.unroll(model, classes, options)
+        if shared:
+            unrolling.share_reads(model, classes, context.target)
         plan = FUSION_PLAN.get(model)
         pins = RequestedPlacement.of(model, plan, options).pins
         problem = build_problem(model, context.target, options.routing, plan, pins=pins)
@@ -238,10 +242,16 @@ def _settle(model: ir.Model, found: Candidate, *, divided: bool) -> None:
     replication.REPLICATION.set(model, replace(chosen, divided=divided))
 
 
+def _shares_reads(context: PassContext) -> bool:
+    """Whether classes of a round put rows together, of which no bound over divisions knows."""
+    return (context.options.round or 1) > 1 and context.target.limits.stream_bytes_per_s > 0.0
+
+
 def _undivided_kernels(model: ir.Model, context: PassContext) -> tuple[DividedKernel, ...] | None:
     """The kernels that a bound over all divisions is about; None where it would mean nothing."""
     divided = sharding.APPLIED_PLAN.present(model) or sharding.SHARDING_PLAN.present(model)
-    if divided or STATES.present(model) or not context.options.goal.plain:
+    shared = _shares_reads(context)
+    if divided or shared or STATES.present(model) or not context.options.goal.plain:
         return None
     return divided_kernels(model, context.target, FUSION_PLAN.get(model))
 

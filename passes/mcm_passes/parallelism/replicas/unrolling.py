@@ -14,6 +14,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.contracts.replication import COPIED_FOR, CopiedFor
 from mcm_compiler.contracts.sharding import sharding
+from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.constants import attribute_data, attribute_weights, constants_and_placeable
 from mcm_compiler.graph.dimensions import free_inputs
@@ -21,6 +22,13 @@ from mcm_compiler.graph.rounds import class_name, class_of
 from mcm_compiler.graph.states import STATES
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 from mcm_compiler.options import CompileOptions
+from mcm_passes.mapping.problem.measured_names import kernels_of
+
+SHARED_READ = "shared_read"
+"""Kind of groups of the ops of several classes that read one streamed weight."""
+
+LIGHT_DATA = 0.25
+"""Share of a chip's SRAM that data of all classes may take in a kernel that they share."""
 
 
 def round_obstacle(model: ir.Model, options: CompileOptions) -> str:
@@ -92,6 +100,42 @@ def unroll(model: ir.Model, count: int, options: CompileOptions) -> None:
         _rename(node.outputs, 0)
     _rename(inputs, 0)
     _carry_records(model, count)
+
+
+def share_reads(model: ir.Model, count: int, target: Target) -> None:
+    """Runs kernels of all classes as one, so that what they stream is read once a round.
+
+    They read more bytes of weights than they have other data, of which all classes together take a
+    small part of a chip. So do all kernels behind them, so that classes meet only there.
+
+    Args:
+        model: of a round, with its fusion plan.
+        count: classes.
+        target: whose weights are streamed.
+    """
+    constants, nodes = constants_and_placeable(model.graph)
+    plan, size = FUSION_PLAN.find(model) or FusionPlan(()), target.cost_model().storage_bytes
+    groups = {group.name: group for group in plan.groups}
+    most = LIGHT_DATA * max(target.limits.sram_bytes) / count
+    last = set[ir.Node]()
+    for kernel in reversed(kernels_of(nodes, plan)):
+        names = [name for name, index in map(_class_of, kernel) if not index]
+        used = {v for node in kernel for v in (*node.inputs, *node.outputs) if v is not None}
+        data, weights = sum(map(size, used - constants)), sum(map(size, used & constants))
+        readers = {n for node in kernel for v in node.outputs for n in v.consumers()}
+        if len(names) < len(kernel) or data > most or not readers <= last.union(kernel):
+            continue
+        last.update(kernel)
+        if weights > data:
+            alike = tuple(class_name(name, k) for k in range(count) for name in names)
+            for k in range(count):
+                groups.pop(class_name(names[-1], k), None)
+            groups[alike[-1]] = FusionGroup(alike[-1], SHARED_READ, alike)
+    FUSION_PLAN.set(model, FusionPlan(tuple(groups.values())))
+
+
+def _class_of(node: ir.Node) -> tuple[str, int]:
+    return class_of(node.name or "") or ("", 1)
 
 
 def own_weights(model: ir.Model, count: int) -> dict[str, tuple[str, ...]]:

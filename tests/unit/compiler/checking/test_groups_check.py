@@ -23,6 +23,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.ir.shapes.inference import infer_shapes
 from mcm_compiler.options import CompileOptions
+from mcm_passes.parallelism.replicas.unrolling import unroll
 from mcm_passes.pipeline import fuse
 from tools.figure_mutations import Mutation, apply
 
@@ -224,3 +225,14 @@ def test_a_folder_that_was_made_from_invented_groups_is_refused(
     found = check_folder(folder)
     assert [step.name for step in found.steps if not step.holds] == ["certificate"]
     assert found.diagnostics[0].code == "MCM-V070"
+
+
+def test_classes_of_a_round_run_as_one_kernel_only_by_one_weight() -> None:
+    graph = model()
+    unroll(graph, 2, CompileOptions())
+    target = load_target("mcm4")
+    fused = tuple(f"{name}@{k}" for k in range(2) for name in FUSED)
+    check_groups(graph, {fused[-1]: fused}, "fuse", target)
+    for apart in (("Neg_o@0", "Neg_o@1"), ("MatMul_a@0", "MatMul_d@1")):
+        with pytest.raises(CompileError, match="no pass of the folder fuses them"):
+            check_groups(graph, {apart[-1]: apart}, "fuse", target)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
+from mcm_compiler.contracts.cost import NodeCost
 from mcm_hardware.chip.cycle_model import cycle_model, launch_seconds
 from mcm_hardware.chip.roofline import copy_seconds
 from mcm_hardware.chip.tile_cycles import (
@@ -102,6 +104,22 @@ def test_operands_in_registers_are_not_read(model, chip):
     cost = cycle_model(narrow).group_cost(list(graph))
     left, right, result = 640 * 128 * 2, 128 * 192 * 2, 640 * 192 * 2
     assert cost.seconds == pytest.approx(chip.launch_s + (left + 10 * right + result) / 1e9)
+
+
+def test_rows_of_products_by_one_weight_go_through_the_array_together(model, chip):
+    head = "g (float[16,128] x, float[16,128] u, float[128,128] w) => (float[16,128] y, "
+    costs = cycle_model(chip)
+
+    def cost(ops: str) -> NodeCost:
+        graph = model(f"{head}float[16,128] z) {{ {ops} }}").graph
+        graph.inputs[2].const_value = ir.tensor(np.zeros((128, 128), np.float32))
+        return costs.group_cost(list(graph))
+
+    together = cost("y = MatMul (x, w) z = MatMul (u, w)")
+    both = model("g (float[32,128] x, float[128,128] w) => (float[32,128] y) { y = MatMul (x, w) }")
+    assert together.seconds == pytest.approx(costs.group_cost(list(both.graph)).seconds)
+    # What waits for the first product's result cannot go with it.
+    assert cost("y = MatMul (x, w) z = MatMul (y, w)").seconds > together.seconds
 
 
 @pytest.mark.parametrize(

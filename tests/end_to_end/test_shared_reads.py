@@ -1,0 +1,74 @@
+"""Rounds where weights are streamed: the classes read them once, and their rows go together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from mcm_compiler.api import compile_model, run_passes
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.contracts.program import PROGRAM, SIMULATION
+from mcm_compiler.contracts.replication import REPLICATION
+from mcm_compiler.contracts.sharding.divisions import DIVISION_BOUND
+from mcm_compiler.machines.machine import OFF_PACKAGE_ROOT
+from mcm_compiler.options import CompileOptions
+
+TARGET = Path(__file__).parents[1] / "data" / "targets" / "set36.toml"
+PASSES = (
+    "simplify,fuse,annotate_cost,parallelize{fraction=0.2},partition,legalize,split,lower,simulate"
+)
+
+
+@pytest.fixture(scope="module")
+def two_products(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two large products, of which no chip of the target holds both."""
+    rng = np.random.default_rng(0)
+    graph = helper.make_graph(
+        [
+            helper.make_node("Tanh", ["x"], ["t"], "before"),
+            helper.make_node("MatMul", ["t", "a"], ["h"], "up"),
+            helper.make_node("Relu", ["h"], ["r"], "relu"),
+            helper.make_node("MatMul", ["r", "b"], ["y"], "down"),
+        ],
+        "two",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 512])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 512])],
+        [
+            numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), name)
+            for name, shape in (("a", (512, 2048)), ("b", (2048, 512)))
+        ],
+    )
+    path = tmp_path_factory.mktemp("models") / "two.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_a_round_reads_streamed_weights_once(two_products: Path) -> None:
+    each_s: list[float] = []
+    read: list[int] = []
+    for classes in (1, 2, 4):
+        options = CompileOptions(passes=PASSES, replicas=36, level=0, round=classes)
+        model, _, _ = run_passes(str(two_products), TARGET, options)
+        simulation = SIMULATION.get(model)
+        each_s.append(simulation.period_s / REPLICATION.get(model).at_once)
+        read += [k.bytes_per_inference for k in simulation.links if k.source == OFF_PACKAGE_ROOT]
+        # Rows of several inferences go together, of which the bound over divisions knows nothing.
+        assert (DIVISION_BOUND.find(model) is None) == (classes > 1)
+    assert read == [read[0]] * 3
+    assert each_s[1] < 0.8 * each_s[0]
+    assert each_s[2] < 0.4 * each_s[0]
+    kernels = [kernel.nodes for kernel in PROGRAM.get(model).chips[0].kernels]
+    assert any(len([name for name in nodes if name.startswith("up")]) == 4 for nodes in kernels)
+    assert all(len(nodes) == 1 for nodes in kernels if nodes[0].startswith("before"))
+
+
+def test_what_shares_reads_is_proven(two_products: Path, tmp_path: Path) -> None:
+    options = CompileOptions(replicas=36, level=0, round=2)
+    result = compile_model(two_products, TARGET, options, output=tmp_path / "out")
+    assert result.verification is not None
+    assert result.verification.holds
+    assert all(step.holds for step in check_folder(tmp_path / "out").steps)
