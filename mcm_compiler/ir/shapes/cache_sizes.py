@@ -64,7 +64,8 @@ def check_caches(
         if (why := _contradiction(node, caches, past)) is not None:
             at = f"node {quote(node.name or '')} ({node.op_type})"
             faults.append(Diagnostic("MCM-P083", why, at))
-        others += [note for value in node.outputs[1:3] for note in _renamed(value, declared, bound)]
+        for value in node.outputs[1:3]:
+            others += _renamed(value, past, declared, bound)
     if faults:
         more = f" ({len(faults) - 1} more ops likewise)" if len(faults) > 1 else ""
         raise CompileError(replace(faults[0], message=faults[0].message + more))
@@ -101,7 +102,7 @@ def _contradiction(node: ir.Node, caches: _Caches, past: Dims) -> str | None:
 
 
 def _renamed(
-    value: ir.Value, declared: Mapping[str, ir.Shape], bound: Mapping[str, int]
+    value: ir.Value, past: Dims, declared: Mapping[str, ir.Shape], bound: Mapping[str, int]
 ) -> list[Diagnostic]:
     """MCM-P084 where the sizes of a present are others than the names in the file say."""
     found, said = static_dims(value.shape), declared.get(value.name or "")
@@ -111,11 +112,13 @@ def _renamed(
     if all(a is None or a == b for a, b in zip(sizes, found, strict=True)):
         return []
     shown = [b if a is None else a for a, b in zip(sizes, found, strict=True)]
+    buffers = "past and present are taken for one buffer"
+    grown = f"the past is {list(past)}, and the sizes of the op are used"
     return [
         Diagnostic(
             "MCM-P084",
             f"with these sizes the file says {shown} of {quote(value.name or '')}, and the op "
-            f"makes {list(found)}: past and present are taken for one buffer",
+            f"makes {list(found)}: {buffers if found == past else grown}",
             at=f"output {quote(value.name or '')}",
         )
     ]

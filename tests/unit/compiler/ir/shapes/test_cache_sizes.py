@@ -8,6 +8,7 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.reading.importer import import_model
+from mcm_models.zoo.llama import Llama
 
 HEAD = '<ir_version: 10, opset_import: ["" : 23, "com.microsoft" : 1]>\n'
 DIMS = {"B": 1, "C": 1, "S": 1, "P": 4, "T": 5}
@@ -68,4 +69,15 @@ def test_a_present_that_is_longer_than_the_file_says_is_a_warning():
     assert len(told) == 1
     assert (told[0].severity, told[0].at) == ("warning", "output 'present_0'")
     assert "[1, 2, 5, 8]" in told[0].message
-    assert "[1, 2, 8, 8]" in told[0].message
+    assert "[1, 2, 8, 8]: past and present are taken for one buffer" in told[0].message
+
+
+@pytest.mark.parametrize("style", ["genai", "attention"])
+def test_a_present_that_the_file_says_is_shorter_than_its_past_is_a_warning(style):
+    sizes = {"layers": 1, "hidden": 32, "heads": 2, "kv_heads": 1, "intermediate": 32, "vocab": 9}
+    model = Llama(**sizes, style=style, past=7).build()
+    for value in model.graph.outputs[1:]:
+        value.shape = ir.Shape([1, 1, 4, 16])
+    (told,) = (note for note in import_model(model, "m")[1] if note.code == "MCM-P084")
+    assert "[1, 1, 4, 16] of 'present.0.key', and the op makes [1, 1, 8, 16]" in told.message
+    assert "the past is [1, 1, 7, 16], and the sizes of the op are used" in told.message
