@@ -28,7 +28,7 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.contracts.target import Target, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.graph.states import STATES
+from mcm_compiler.graph.states import STATES, States
 from mcm_compiler.machines.machine_builder import shares_alike
 from mcm_compiler.options import AUTO, CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
@@ -40,6 +40,7 @@ from mcm_passes.mapping.problem.measured_names import measured_note
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.state_units import (
     dropped_note,
+    kept_states,
     too_many_sequences,
     units_with_states,
 )
@@ -160,7 +161,7 @@ class PartitionPass(Pass):
         _refuse_timeless(problem, context.target)
         if (note := untyped_note(model.graph, plan)) is not None:
             context.report(note)
-        if keep_states and STATES.present(model):
+        if keep_states and kept_states(model, problem) != (STATES.find(model) or States(())):
             contracted = units_with_states(model, context.target, plan, requested.pins)
             if (note := dropped_note(contracted.dropped)) is not None:
                 context.report(note)

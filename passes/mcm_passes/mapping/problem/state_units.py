@@ -20,7 +20,7 @@ from mcm_compiler.contracts.target import Target, holds_states
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.graph.constants import (
     attribute_weights,
-    constant_values,
+    constants_and_placeable,
     consumed_values,
     placeable_nodes,
 )
@@ -141,22 +141,21 @@ def _kept_where_possible(
     pins: Mapping[str, int] | None,
     states: States,
 ) -> StateUnits:
-    nodes = placeable_nodes(model.graph)
+    constants, nodes = constants_and_placeable(model.graph)
     readers: dict[ir.Value, list[ir.Node]] = {}
     for node in model.graph:
         for value in dict.fromkeys(consumed_values(node)):
             readers.setdefault(value, []).append(node)
-    held, dropped = _possible(model.graph, states, target, readers)
-    costs, constants = target.cost_model(), constant_values(model.graph)
-    memory = target.limits.sram_bytes
+    held, dropped = _possible(model.graph, states, target, readers, set(nodes))
+    costs, memory = target.cost_model(), target.limits.sram_bytes
     streams = target.limits.stream_bytes_per_s > 0.0
     while True:
         links = [link for state in held for link in _links(state, readers)]
         units = contract(nodes, plan, links)
         bad: dict[HeldState, str] = {}
-        needs = [0 if streams else _weights_of(unit, constants, costs) for unit in units]
         members = {node: u for u, unit in enumerate(units) for node in unit.nodes}
         homes = [members[_maker(state)] for state in held]
+        needs = {u: 0 if streams else _weights_of(units[u], constants, costs) for u in homes}
         for state, unit in zip(held, homes, strict=True):
             needs[unit] += state.room_bytes
         for state, unit in zip(held, homes, strict=True):
@@ -228,11 +227,11 @@ def _possible(
     states: States,
     target: Target,
     readers: Mapping[ir.Value, Sequence[ir.Node]],
+    placed: set[ir.Node],
 ) -> tuple[list[HeldState], list[tuple[StatePair, str]]]:
     """States whose past an op reads and whose present one makes."""
     inputs = {value.name: value for value in graph.inputs}
     outputs = {value.name: value for value in graph.outputs}
-    placed = set(placeable_nodes(graph))
     costs, unit = target.cost_model(), target.limits.buffer_alignment_bytes
     held: list[HeldState] = []
     dropped: list[tuple[StatePair, str]] = []

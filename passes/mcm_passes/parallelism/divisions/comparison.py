@@ -83,8 +83,11 @@ def faster(
         divisions.insert(0, (0.0, FOR_MEMORY))
     best, below_s = None, gained_s(periods, searches=level.further > 0)
     for estimate_s, division in divisions[:most]:
-        # Transfers are left out of estimates: what is slower by one is slower.
-        if estimate_s >= below_s or (built := build(division)) is None:
+        # Transfers are left out of estimates: what is slower by one is slower. Finer grains have
+        # more of them, so that they have to gain more.
+        finer = best is not None and 0.0 < division.grain < best.division.grain
+        most_s = below_s * (1.0 - LEAST_GAIN) if finer else below_s
+        if estimate_s >= most_s or (built := build(division)) is None:
             continue
         built.below_s = below_s
         found_s = built.periods.seconds
@@ -129,26 +132,20 @@ def sooner(
             if found.seconds <= limit_s:
                 best, least = built, found
                 break
-        elif gains(found, before, searches=True) and found < least:
+        elif found.seconds <= gained_s(before, searches=True) and found < least:
             best, least = replace(built, placed=placed), found
     if best is not None:
         best.notes.append(_gain_note(best.step, least.seconds, before.seconds, "a latency"))
     return best
 
 
-def gains(divided: Periods, whole: Periods, *, searches: bool) -> bool:
-    """Return whether a division may be better than what a search finds for the whole.
+def gained_s(whole: Periods, *, searches: bool) -> float:
+    """Seconds up to which a division may be better than what a search finds for the whole.
 
     Args:
-        divided: the division.
-        whole: the model as it is compiled without one.
+        whole: the model as it is compiled without a division.
         searches: whether partitions are searched for that may be better than the first.
     """
-    return divided.seconds < inf and divided.seconds <= gained_s(whole, searches=searches)
-
-
-def gained_s(whole: Periods, *, searches: bool) -> float:
-    """Seconds up to which a division is better; arguments as of `gains`."""
     least_s = whole.seconds
     if searches and least_s < inf:
         least_s = max(whole.least_s, least_s * (1.0 - MOST_SEARCHED))
