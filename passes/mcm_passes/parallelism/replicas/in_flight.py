@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from mcm_compiler.arrays.types import Longs
 from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.mapping import KnowsObjectives
 from mcm_compiler.contracts.partition import Budget, Ints, Outcome, PartitionProblem
 from mcm_compiler.graph.states import kept_bytes
 from mcm_compiler.machines.choices import MOST_SEQUENCES
@@ -41,9 +42,11 @@ class InFlight:
     held: int = 1
     fixed: bool = False
 
-    def wait_s(self, problem: PartitionProblem, sequences: int) -> float:
+    def wait_s(
+        self, problem: PartitionProblem, sequences: int, chip_of: Ints | None = None
+    ) -> float:
         """Seconds between steps of a pipeline with N sequences, whatever its period is."""
-        return latency_s(self.holding(problem, sequences)) / sequences
+        return latency_s(self.holding(problem, sequences), chip_of) / sequences
 
     def holding(self, problem: PartitionProblem, sequences: int) -> PartitionProblem:
         """The problem of a pipeline with memory for N sequences on each chip."""
@@ -75,8 +78,9 @@ class InFlight:
         low, high = self.held - 1, max(self.most(problem, period_s), self.held)
         best, served_s, least_s, count = None, inf, None, high
         while low < high:
-            held, wait_s = self.holding(problem, count), self.wait_s(problem, count)
+            held = self.holding(problem, count)
             found = mapping_of(problem).first(held, Budget())
+            wait_s = self.wait_s(problem, count, found.chip_of)
             own_s = inf if found.chip_of is None else periods_of(held)(found.chip_of)
             if max(own_s, wait_s) < served_s or (best is None and count == self.held):
                 best, served_s = Held(held, found, count), max(own_s, wait_s)
@@ -169,12 +173,16 @@ def in_flight(
     return InFlight(each, kept.sequences, options.sequences is not None)
 
 
-def latency_s(problem: PartitionProblem) -> float:
-    """Seconds of a step by itself, as an estimate: all work, and the way along all chips.
+def latency_s(problem: PartitionProblem, chip_of: Ints | None = None) -> float:
+    """Seconds of a step by itself, of a partition where the family knows that.
 
-    Chips that stream weights do so one after another: each of them until the next has its inputs.
+    Else an estimate: all work, and the way along all chips. Chips that stream weights do so one
+    after another: each of them until the next has its inputs.
     """
     work_s = float(problem.compute_s[~problem.clonable].sum() / problem.chip_speed.mean())
+    mapping = mapping_of(problem)
+    if chip_of is not None and not problem.streams and isinstance(mapping, KnowsObjectives):
+        return mapping.latency_s(problem, chip_of)
     limits, streamed_s = problem.limits, 0.0
     if problem.streams:
         beyond = int(problem.weight_bytes.sum()) - sum(limits.sram_bytes)

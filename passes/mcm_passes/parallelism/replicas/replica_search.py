@@ -233,6 +233,17 @@ def with_sequences(solve: SolveShare, flight: InFlight | None) -> SolveShare:
                 if held is problem:
                     raise
                 sequences = flight.held
+
+        def served_s(one: Solved) -> float:
+            return max(one.simulated_s(), flight.wait_s(problem, sequences, one.partition.chip_of))
+
+        if searches and served_s(found) > found.simulated_s():
+            # Searches do not see what a step carries from chip to chip.
+            alone = [
+                solve(held, pipelines, persist=persist, known=(one,), searches=False)
+                for one in known
+            ]
+            found = min((found, *(one for one in alone if one.fits)), key=served_s)
         partition, own_s = found.partition, found.simulated_s
         if held is not problem:
             # Where weights are streamed, states make periods longer.
@@ -240,7 +251,7 @@ def with_sequences(solve: SolveShare, flight: InFlight | None) -> SolveShare:
             bound = lower_bound(problem)
             bound = replace(bound, seconds=min(bound.seconds, period_s))
             partition = replace(partition, period_s=period_s, bound=bound)
-        wait_s = flight.wait_s(problem, sequences)
+        wait_s = flight.wait_s(problem, sequences, partition.chip_of)
         return Solved(partition, found.fits, lambda: max(own_s(), wait_s))
 
     return solve_share

@@ -216,7 +216,7 @@ def _share(
     else:
         held = flight.first(shared, bound.seconds)
         share.problem, share.found, sequences = held.problem, held.found, held.sequences
-        share.wait_s = flight.wait_s(shared, sequences) / replicas
+        share.wait_s = flight.wait_s(shared, sequences, share.found.chip_of) / replicas
     share.offer(share.found.chip_of, periods_of(share.problem))
     return share
 

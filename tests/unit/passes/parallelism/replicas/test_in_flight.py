@@ -71,3 +71,14 @@ def test_pipelines_without_memory_for_sequences_are_not_chosen() -> None:
     assert waits[2] == pytest.approx(161.0 / 2)
     fixed = choose_replicas(problem, flight=InFlight(flight.each_bytes, fixed=True))
     assert fixed.replicas == 2
+
+
+def test_a_wait_counts_what_a_partition_carries_from_chip_to_chip() -> None:
+    size = 32_000_000
+    problem = make_problem([40.0] * 4, list(pairwise(range(4))), chips=4, tensor_bytes=size)
+    carry_s = size / problem.limits.link_bytes_per_s
+    flight = InFlight(np.zeros(0, np.int64))
+    one, two = (
+        flight.wait_s(problem, 2, np.array(chips, np.int32)) for chips in ([0] * 4, [0, 0, 1, 1])
+    )
+    assert two - one == pytest.approx(carry_s / 2, rel=0.01)
