@@ -155,7 +155,8 @@ def reorders(facts: WholeOp, cut: CutOp) -> bool:
 
     It chooses the blocks of a product by the sizes of the result, and divides the longer side of
     the result between threads. A part with many rows and columns has the blocks of the whole. Of a
-    convolution, pixels are columns: channels may be few, pixels have no limit that is known.
+    convolution, pixels are columns. With two threads, parts of fewer than about 160 pixels were
+    measured to differ where more than 128 products are added; no limit is taken for granted.
     """
     if cut.summed is not None:
         return facts.key.op_type not in _EXACT
