@@ -42,7 +42,7 @@ def test_longer_contexts_leave_memory_for_fewer_sequences():
     assert fits[1] == pytest.approx(2 * fits[2], rel=0.02)
 
 
-@pytest.mark.parametrize(("spelling", "context"), [("concat", 16), ("gqa-shared", 7)])
+@pytest.mark.parametrize(("spelling", "context"), [("mha", 16), ("gqa-shared", 7)])
 def test_files_take_other_sizes_without_weights(spelling, context):
     """Estimates join on to the simulation, caches in one buffer are as long as their context."""
     rows = compiled(small_decoder(spelling), serve={"tpot": 1.0}).sizes
@@ -62,4 +62,4 @@ def test_sizes_that_a_file_names_inside_are_left_out():
 
 
 def test_nobody_asked():
-    assert compiled(small_decoder("concat")).sizes == ()
+    assert compiled(small_decoder("mha")).sizes == ()
