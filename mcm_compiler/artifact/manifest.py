@@ -40,6 +40,9 @@ SCHEMA_VERSION = 1
 PLACEMENT_KIND = "placement"
 """What a manifest says that is none of a compiled model."""
 
+PROFILE_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+"""Pattern of names of profiles; names of files begin with them."""
+
 MAX_JSON_BYTES = 1 << 28
 """Size of a JSON file of an output folder; the program of 100,000 ops has a quarter of it."""
 
@@ -136,12 +139,15 @@ class Counted:
             empty where an older release has not recorded them.
         round: inferences that each pipeline computes together; class k of them is inference k
             modulo this number, and its ops, inputs and outputs are named after it.
+        profiles: names of the programs that share the weights, from the first, which this manifest
+            is about; see `mcm_compiler.artifact.profiles`. Empty where there is one alone.
     """
 
     trip_counts: Mapping[str, Size] = field(default_factory=dict[str, int])
     inferences: Size = 0
     stated: Mapping[str, Any] = field(default_factory=dict[str, Any])
     round: Annotated[int, Meta(ge=1, le=MOST_CLASSES)] = 1
+    profiles: tuple[Annotated[str, Meta(pattern=PROFILE_NAME)], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -203,6 +209,11 @@ class Manifest:
         return self.counted.round
 
     @property
+    def profiles(self) -> tuple[str, ...]:
+        """Names of the programs that share the weights; empty where there is one alone."""
+        return self.counted.profiles
+
+    @property
     def at_once(self) -> int:
         """Inferences that the package completes in each period of one pipeline."""
         return self.replicas * self.round
@@ -230,11 +241,14 @@ class Manifest:
         """The JSON form."""
         placement = [role.to_dict() for role in self.placement]
         own = to_builtins(self)
+        # Of a manifest that was read, a field that its file leaves out is missing here, too.
         if self.round == 1:
-            del own["counted"]["round"]
+            own["counted"].pop("round", None)
+        if not self.profiles:
+            own["counted"].pop("profiles", None)
         for chip in own["chips"]:
-            if not chip["shared_data"]:
-                del chip["shared_data"]
+            if not chip.get("shared_data"):
+                chip.pop("shared_data", None)
         return {"schema_version": SCHEMA_VERSION, **own, "placement": placement}
 
 

@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import folder_record, read_manifest
+from mcm_compiler.artifact.profiles import ProfileFolder
 from mcm_compiler.certificate.bound_check import check_bound, not_re_proved
 from mcm_compiler.checking import certificate_check, structure_step
 from mcm_compiler.checking.comparison import equality, stock_options, user_data
@@ -108,6 +109,18 @@ class CheckReport:
     structure: StructureProof | None = None
     folder: str = ""
 
+    def with_profile(self, profile: str, other: CheckReport) -> CheckReport:
+        """The verdict on the folder of a further profile added to that of the first."""
+        about = f"profile {quote(profile)}"
+        return replace(
+            self,
+            steps=(
+                *self.steps,
+                *(replace(step, name=f"{profile}: {step.name}") for step in other.steps),
+            ),
+            diagnostics=(*self.diagnostics, *(one.within(about) for one in other.diagnostics)),
+        )
+
     @property
     def complete(self) -> bool:
         """Whether every step was done: equality needs inputs that the model runs on."""
@@ -144,6 +157,8 @@ def check_folder(
 ) -> CheckReport:
     """Checks hashes, structure, source, constraints, memory, simulation and equality.
 
+    Of a folder with profiles each is checked; data are those of the first.
+
     Args:
         folder: an output folder.
         seeds: seeds of the random inputs that are compared.
@@ -160,11 +175,24 @@ def check_folder(
         CompileError: MCM-A004 or MCM-A005 if there is no readable manifest.
     """
     reclaim()
-    folder = Path(folder)
+    folder = folder if isinstance(folder, Path) else Path(folder)
     named = None if model is None else os.fspath(model)
     opened = OpenedFolder(folder, read_manifest(folder))
     run = _Run(seeds, proven_seeds, data, test_data, opened, named)
-    return check_steps(folder, run, ("files", "structure"), progress, without)
+    report = check_steps(folder, run, ("files", "structure"), progress, without)
+    for profile in () if isinstance(folder, ProfileFolder) else opened.manifest.profiles[1:]:
+        if any(step.name == "files" and not step.holds for step in report.steps):
+            break  # its files are among those
+        other = check_folder(
+            ProfileFolder.of(folder, profile),
+            seeds=seeds or (0,),
+            proven_seeds=proven_seeds,
+            model=model,
+            progress=progress,
+            without=without,
+        )
+        report = report.with_profile(profile, other)
+    return report
 
 
 @dataclass(eq=False)
@@ -277,10 +305,11 @@ class _Run(CheckRun):
         """The steps in their order. Each returns what it found, or raises `CompileError`."""
         opened = self.opened
         folder, manifest = opened.path, opened.manifest
+        profile = isinstance(folder, ProfileFolder)  # whose folder has files of others, too
         fabrics = any(map(layout.is_mapping_file, manifest.files))
         mappings: dict[str, Callable[[], str]] = {"mappings": self._mappings} if fabrics else {}
         return {
-            "files": lambda: check_files(folder, manifest),
+            "files": lambda: check_files(folder, manifest, further=profile),
             "structure": lambda: check_structure(opened),
             "source": self._source,
             "constraints": lambda: _check_constraints(opened),

@@ -140,6 +140,10 @@ def form_of_result(*further: str) -> Any:
 MODEL = argument(names="MODELS")
 MODELS = argument("MODEL...", nargs=-1, required=True, names="MODELS")
 FOLDER = argument(type=FILE)
+PROFILE = asked(
+    "text", "", "The profile to take, by its name (the first that was compiled).", metavar="NAME",
+)  # fmt: skip
+
 FORCE = asked("flag", "", "Replace what is there already.")
 FORMAT = form_of_result()
 HTML = asked("flag", "", "Write a page to look at, too: OUTPUT.html, beside the folder.")

@@ -96,6 +96,10 @@ class Diagnostic:
             "hint": self.hint,
         }
 
+    def within(self, place: str) -> Diagnostic:
+        """The same finding with the place that its own place is in."""
+        return replace(self, at=f"{place}, {self.at}" if self.at else place)
+
     def lines(self) -> list[str]:
         """The text form: what and how bad, then the place and the hint where there are any."""
         lines = [f"{self.severity.value}[{self.code}]: {self.message}"]

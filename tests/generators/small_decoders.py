@@ -48,27 +48,30 @@ SPELLINGS = {
 """Body by spelling: from `x` to `o`, with `past_N` and `present_N`."""
 
 
-def small_decoder(spelling: str, past: int = 15) -> ir.Model:
+def small_decoder(spelling: str, past: int | None = 15) -> ir.Model:
     """A layer of 4 heads (2 for keys and values) of 8 columns, one token a step.
 
     Args:
         spelling: of `SPELLINGS`.
-        past: tokens in the cache before the step, or its size where it is one buffer.
+        past: tokens in the cache before the step, or its size where it is one buffer; None for the
+            dimensions `seq`, `past` and `total`.
     """
     fixed = spelling in ("gqa-shared", "tensor-scatter")
     heads, kind = 4 if spelling == "mha" else 2, "int8" if spelling == "quantised" else "float"
-    old = f"{kind}[1,{heads},{past},8]"
-    new = f"{kind}[1,{heads},{past if fixed else past + 1},8]"
-    total = past // 2 if fixed else past + 1
-    reads = [f"int64[1,1] ids, {old} past_0, {old} past_1"]
+    if past is None:
+        tokens, old, total, new = "seq", "past", "total", "past" if fixed else "total"
+    else:
+        tokens, old, total, new = 1, past, past // 2 if fixed else past + 1, past + (not fixed)
+    old, new = (f"{kind}[1,{heads},{length},8]" for length in (old, new))
+    reads = [f"int64[1,{tokens}] ids, {old} past_0, {old} past_1"]
     reads += [f"int64[1,{total}] mask"] if spelling.startswith("gqa") else []
     reads += ["int64[1] at"] if spelling == "tensor-scatter" else []
     body = "x = Gather (table, ids) " + SPELLINGS[spelling] + " z = MatMul (o, w) y = Add (z, x)"
     opset = 24 if spelling == "tensor-scatter" else 21
     head = HEAD.format(version=11, opset=opset)
     proto = onnx.parser.parse_model(
-        f"{head} m ({', '.join(reads)}) => (float[1,1,32] y, {new} present_0, {new} present_1)"
-        f" {{ {body} }}"
+        f"{head} m ({', '.join(reads)}) =>"
+        f" (float[1,{tokens},32] y, {new} present_0, {new} present_1) {{ {body} }}"
     )
     rng = np.random.default_rng(0)
     weights = {

@@ -153,7 +153,7 @@ def verify_folder(
     actual = chain(single, outputs, batches)
     steps = _steps_of(reference, batches[0], used, states)
     if steps:
-        stepped = runner.run_steps(folder / layout.ANNOTATED, steps, states)
+        steps, stepped = _stepped(folder / layout.ANNOTATED, steps, states)
         expected += [{name: made[name] for name in outputs} for made in stepped]
         actual += chain(wires, outputs, steps, states=states)
         batches += steps
@@ -219,6 +219,19 @@ def _steps_of(
         return []
     drawn = [inputs.random_inputs(reference, seeds[0] + step) for step in range(1, STEPS)]
     return [first, *drawn]
+
+
+def _stepped(
+    path: Path, steps: list[Mapping[str, Any]], states: Sequence[ChipState]
+) -> tuple[list[Mapping[str, Any]], list[dict[str, Any]]]:
+    """Steps of one sequence that the model runs on, and its outputs."""
+    try:
+        return steps, runner.run_steps(path, steps, states)
+    except runner.RunStoppedError:
+        raise
+    except CompileError:  # drawn lengths or flags do not fit; those of the first step do
+        steps = [steps[0]] * len(steps)
+        return steps, runner.run_steps(path, steps, states)
 
 
 def _draw_again(

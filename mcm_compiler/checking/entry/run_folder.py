@@ -21,7 +21,12 @@ from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.report import activity, bottleneck
 
 
-def run_folder(folder: Path, inputs: Mapping[str, Any], steps: int = 1) -> dict[str, Any]:
+def run_folder(
+    folder: Path,
+    inputs: Mapping[str, Any],
+    steps: int = 1,
+    before: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Runs the chips of `folder` as a chain in onnxruntime.
 
     Args:
@@ -30,6 +35,8 @@ def run_folder(folder: Path, inputs: Mapping[str, Any], steps: int = 1) -> dict[
             more in front has an entry for each step, or of rounds for each inference; others are
             the same in all of them. Inference i is one of class i modulo the classes.
         steps: of one sequence. What stays on the chips is given for the first of them.
+        before: outputs of another run, maybe of another profile, whose states come before the first
+            step.
 
     Returns:
         The graph outputs by name. Those of several steps or inferences have an axis in front, but
@@ -41,6 +48,8 @@ def run_folder(folder: Path, inputs: Mapping[str, Any], steps: int = 1) -> dict[
     """
     manifest = gate.open_folder(folder, further=True).manifest
     held = manifest.states.held
+    if before is not None:
+        inputs = {**inputs, **{s.past: before[s.present] for s in held if s.present in before}}
     if steps > 1 and not held:
         raise CompileError(_stateless(steps))
     count = steps if manifest.round == 1 else _in_rounds(inputs, manifest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ DEFAULT_REGRESSION = "3%"
         "compile zoo:resnet50 --target mcm36 --html",
         "compile model.onnx --dim batch=1 -O3 --budget 60s -o out",
         "compile models/ --baseline accepted --junit build.xml",
+        "compile decoder.onnx --profile decode:seq=1,past=127 --profile prefill:seq=128,past=0",
     )
 )
 def command(
@@ -36,6 +38,11 @@ def command(
     force: bool = FORCE,
     target: str = TARGET,
     options: CompileOptions = compile_options.compile_options(),
+    profile: tuple[str, ...] = asked(
+        "patterns", "Input", "One of several programs of the folder, which share the weights, with "
+        "the sizes of its dimensions. Repeatable; the first decides where weights are.", (),
+        metavar="NAME:DIM=N,...",
+    ),
     print_after: tuple[str, ...] = compile_options.PRINT_AFTER,
     sensitivities: bool = asked(
         "flag", "", "Also tell what twice and half of each resource of the target would bring (as "
@@ -87,15 +94,24 @@ def command(
     told = sensitivities or (html and gives_figures(options.passes))
     settings = Settings(target, options, force, diagnosed, strict, html, told)
     first, *further = models
+    if profile:
+        unfit = {
+            "--sensitivities or --html": told,
+            "--print-after": bool(print_after),
+            "--assignment-out": assignment_out is not None,
+            "--junit or --baseline": guard.reports() or baseline is not None,
+        }
+        return _compile_profiles(models, output, settings, profile, unfit, timings, output_format)
     if further or os.path.isdir(first):
         if output is None:
             raise click.UsageError("many models need -o, the folder for their output folders")
-        if print_after:
-            raise click.UsageError("--print-after is for a single model")
-        if assignment_out is not None or options.assignment is not None:
-            raise click.UsageError("an assignment is for a single model")
-        if options.input is not None:
-            raise click.UsageError("--input is for a single model")
+        unfit = {
+            "--print-after": bool(print_after),
+            "an assignment": assignment_out is not None or options.assignment is not None,
+            "--input": options.input is not None,
+        }
+        for what in (what for what, given in unfit.items() if given):
+            raise click.UsageError(f"{what} is for a single model")
         from mcm_compiler.cli.many_models import compile_many
 
         return compile_many(models, output, settings, guard, jobs, plugin, timings, output_format)
@@ -180,6 +196,56 @@ def _compile_one(
         click.echo(f"throughput {change} against the baseline", err=True)
     guard.report([outcome], settings)
     return exit_code([outcome])
+
+
+def _compile_profiles(
+    models: tuple[str, ...],
+    output: Path | None,
+    settings: Settings,
+    texts: tuple[str, ...],
+    unfit: Mapping[str, bool],
+    timings: bool,
+    output_format: str,
+) -> int:
+    from mcm_compiler.ci.batch import Job, success
+    from mcm_compiler.processes.interruption import expect_one_output
+    from mcm_compiler.profiles import compile_profiles, parse_profiles
+    from mcm_compiler.results.strictness import exit_code
+
+    model, *further = models
+    if further or os.path.isdir(model):
+        raise click.UsageError("--profile is for a single model")
+    for what in (what for what, given in unfit.items() if given):
+        raise click.UsageError(f"--profile takes no {what}")
+    profiles = parse_profiles(texts, settings.options.dims)
+    folder = output if output is not None else default_folder(model, settings.target)
+    start = time.perf_counter()
+    expect_one_output()
+    with show.progress_line() as progress:
+        results = compile_profiles(
+            model,
+            settings.target,
+            settings.options,
+            profiles,
+            output=folder,
+            force=settings.force,
+            progress=progress,
+        )
+    outcomes = [success(Job(model, folder), one, start, settings.strict) for one in results]
+    for one in outcomes:
+        show_diagnostics(one.diagnostics)
+    reports = {p.name: o.report or {} for p, o in zip(profiles, outcomes, strict=True)}
+    if output_format == "json":
+        show.show_json(reports)
+    else:
+        for name, report in reports.items():
+            click.echo(f"profile {name}")
+            show.show_report(report)
+    if timings:
+        for result in results:
+            show.show_timings(result.timings)
+    show.wrote(folder)
+    return exit_code(outcomes)
 
 
 def default_folder(model: str, target: str) -> Path:

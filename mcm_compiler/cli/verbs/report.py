@@ -9,7 +9,7 @@ import click
 
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.show import show_json, show_page, show_report
-from mcm_compiler.cli.verb import FOLDER, FORCE, form_of_result, verb
+from mcm_compiler.cli.verb import FOLDER, FORCE, PROFILE, form_of_result, verb
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.text.option_fields import asked
 
@@ -23,18 +23,21 @@ def command(
     html: Path | None = asked(
         "new file", "", "Write a page to look at, too: one file, no network."
     ),
+    profile: str | None = PROFILE,
     force: bool = FORCE,
     output_format: str = form_of_result("markdown"),
 ) -> None:
     """Show the report of FOLDER, whose hashes and figures are checked, or of a report.json file."""
     from mcm_compiler.artifact import layout
     from mcm_compiler.artifact.manifest import damaged, is_placement
+    from mcm_compiler.artifact.profiles import profile_folder
     from mcm_compiler.page.folder_page import MALFORMED
     from mcm_compiler.report.markdown import render_markdown
 
     if is_placement(folder):
         _show_placement(folder, output_format, html)
         return
+    given, folder = folder, profile_folder(folder, profile)
     path = folder / layout.REPORT if folder.is_dir() else folder
     report, note, opened = _read(folder)
     try:
@@ -53,6 +56,10 @@ def command(
     except MALFORMED as error:
         reason = f"a field is missing or malformed: {type(error).__name__} {error}"
         raise damaged(path, reason) from error
+    if opened is not None and profile is None and (names := opened.manifest.profiles):
+        first, *others = names
+        text = f"profile {first} of {len(names)}; mcmc report {given} --profile {others[0]}"
+        click.echo(f"{text} shows another: {', '.join(others)}", err=True)
     if note is not None:
         show_diagnostics([note])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.cli.show import show_json, show_table
-from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, verb
+from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, PROFILE, verb
 from mcm_compiler.text.option_fields import asked
 
 
@@ -23,14 +23,20 @@ def command(
         "before; an array with a leading axis of this length has one entry per step.",
         1, low=1, high=4096,
     ),
+    profile: str | None = PROFILE,
+    states: Path | None = asked(
+        "path", "", "An .npz file that -o wrote: its states are those before the first step."
+    ),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
     """Run the chips of FOLDER as a chain in onnxruntime, on arrays from an .npz file."""
+    from mcm_compiler.artifact.profiles import profile_folder
     from mcm_compiler.checking.entry.run_folder import run_folder
     from mcm_compiler.execution.npz_inputs import read_npz, write_npz
 
-    outputs = run_folder(folder, read_npz(input_path), steps)
+    before = None if states is None else read_npz(states)
+    outputs = run_folder(profile_folder(folder, profile), read_npz(input_path), steps, before)
     if output is not None:
         write_npz(output, outputs)
     rows = [_described(name, value) for name, value in outputs.items()]

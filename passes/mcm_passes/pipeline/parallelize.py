@@ -16,7 +16,7 @@ from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import PARTITION, PartitionProblem
 from mcm_compiler.contracts.sharding import sharding
 from mcm_compiler.contracts.sharding.divisions import DIVISION_BOUND, DividedKernel
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.annotations import known_keys
 from mcm_compiler.graph.states import STATES
 from mcm_compiler.machines.machine_builder import shares_alike
@@ -265,6 +265,8 @@ def _refuse_number(
         each = problem.num_chips // wanted
         if not shares_alike(problem.machine, each, wanted):
             obstacle = f"{wanted} shares of {each} chips are not alike"
+        elif beyond := [name for name, place in options.pins if place >= each]:
+            obstacle = f"{quote(beyond[0])} is pinned to a place beyond the {each} chips of each"
     if obstacle and wanted > 1:
         raise CompileError.of(
             "MCM-P018",

@@ -67,7 +67,7 @@ def equal_chips(problem: PartitionProblem) -> bool:
 
 def replica_obstacle(problem: PartitionProblem, options: CompileOptions, target: str) -> str:
     """Why chips of the package cannot stand in for each other; empty where they can."""
-    if options.pins or options.assignment is not None:
+    if options.assignment is not None or (options.pins and options.replicas is None):
         return "ops are bound to chips of the package"
     if options.forbidden_chips:
         return "some chips are left out, so that links differ"

@@ -144,7 +144,9 @@ def test_seeds_end_where_seeds_end(verdict: dict[str, Any]) -> None:
 
 @pytest.fixture
 def doubled(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_folder(_folder: Path, inputs: Mapping[str, Any], _steps: int) -> dict[str, Any]:
+    def run_folder(
+        _folder: Path, inputs: Mapping[str, Any], _steps: int, _before: Any = None
+    ) -> dict[str, Any]:
         return {"y/out": inputs["x"] * 2, "file": np.array(["a", "bc"], dtype=object)}
 
     monkeypatch.setattr(run_module, "run_folder", run_folder)

@@ -73,7 +73,7 @@ def test_a_number_that_is_asked_for_is_taken() -> None:
         ({"replicas": 37}, "there are 36 chips"),
         ({"replicas": 3, "chips": 2}, "there are 2 chips"),
         ({"replicas": 2, "forbidden_chips": (3,)}, "some chips are left out"),
-        ({"replicas": 2, "pins": (("*Gemm*", 1),)}, "ops are bound to chips"),
+        ({"replicas": 2, "pins": (("*Gemm*", 18),)}, "'*Gemm*' is pinned to a place beyond"),
     ],
 )
 def test_mcm_p018_pipelines_that_cannot_be(options: dict[str, Any], words: str) -> None:

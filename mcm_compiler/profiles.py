@@ -1,0 +1,278 @@
+"""Profiles: one model compiled for several sizes of its dimensions, with one set of weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import onnx_ir as ir
+
+from mcm_compiler.api import compile_model, run_passes
+from mcm_compiler.artifact.emit import finish_folder
+from mcm_compiler.artifact.layout import MANIFEST, chip_file
+from mcm_compiler.artifact.manifest import PROFILE_NAME, read_manifest
+from mcm_compiler.artifact.profiles import StoredWeights, adopted_manifest
+from mcm_compiler.contracts.program import ChipProgram
+from mcm_compiler.contracts.replication import DIVISION
+from mcm_compiler.contracts.target import Target
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.ir.rewriting.writer import large_tensors
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.pipeline.passes import parse_pipeline, print_pipeline
+from mcm_compiler.processes.staging import staging
+from mcm_compiler.results.compile_result import CompileResult
+from mcm_compiler.text.units import bytes_text, count_text
+
+FEWEST, MOST = 2, 16
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One program of a folder.
+
+    Attributes:
+        name: begins the names of its files.
+        dims: sizes of symbolic dimensions.
+    """
+
+    name: str
+    dims: Mapping[str, int]
+
+
+def parse_profiles(texts: Sequence[str], dims: Mapping[str, int]) -> tuple[Profile, ...]:
+    """Profiles in the form `NAME:DIM=N,DIM=N`.
+
+    Args:
+        texts: one for each profile.
+        dims: sizes that all profiles have.
+
+    Raises:
+        CompileError: MCM-U091 for each text of another form, and for names or sizes that
+            contradict each other.
+    """
+    found: dict[str, Profile] = {}
+    faults: list[Diagnostic] = []
+    for text in texts:
+        name, _, rest = text.partition(":")
+        own: dict[str, int] = {}
+        fault = None
+        if not re.fullmatch(PROFILE_NAME, name):
+            fault = "its name is not of at most 64 small letters, digits, '_' and '-'"
+        elif name in found:
+            fault = f"the profile {quote(name)} is given twice"
+        for part in rest.split(","):
+            dim, equals, size = part.partition("=")
+            if not (dim and equals and size.isascii() and size.isdigit() and len(size) < 19):
+                fault = fault or f"{quote(part)} is not of the form DIM=N"
+            elif own.setdefault(dim, int(size)) != int(size):
+                fault = fault or f"dimension {quote(dim)} is {own[dim]} and {size}"
+            elif dims.get(dim, own[dim]) != own[dim]:
+                fault = fault or f"dimension {quote(dim)} is {size}, and --dim says {dims[dim]}"
+        same = next((one.name for one in found.values() if one.dims == own), None)
+        if fault is None and same is not None:
+            fault = f"it has the same sizes as the profile {quote(same)}"
+        if fault is not None:
+            faults.append(Diagnostic("MCM-U091", fault, at=f"--profile {text}"))
+        found.setdefault(name, Profile(name, own))
+    if not faults and not FEWEST <= len(found) <= MOST:
+        message = f"{count_text(len(found), 'profile')} given, not between {FEWEST} and {MOST}"
+        faults.append(Diagnostic("MCM-U091", message, at="--profile"))
+    CompileError.raise_any(faults)
+    return tuple(found.values())
+
+
+def compile_profiles(
+    model: str | Path | ir.Model,
+    target: str | Path | Target,
+    options: CompileOptions,
+    profiles: Sequence[Profile],
+    *,
+    output: Path,
+    force: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[CompileResult, ...]:
+    """Compiles a model for several sizes into one folder with one set of weights.
+
+    The first profile decides where weights are and how often the model is on the package; the
+    others keep that.
+
+    Args:
+        model: as `compile_model`.
+        target: likewise.
+        options: common to all profiles.
+        profiles: two or more.
+        output: the folder to write, whole or not at all.
+        force: replace `output` if it is an output folder already.
+        progress: called with the name of each stage as it begins.
+
+    Returns:
+        The result of each profile.
+
+    Raises:
+        CompileError: as `compile_model`, with the profile in its place; MCM-P087 for a profile
+            that needs other weights, MCM-P088 for profiles that do not fit the SRAM together.
+    """
+    first, *further = profiles
+    results: list[CompileResult] = []
+    with staging(output, force) as stage, staging(None) as apart:
+
+        def compiled(profile: Profile, asked: CompileOptions) -> CompileResult:
+            def show(what: str) -> None:
+                if progress is not None:
+                    progress(f"{profile.name}: {what}")
+
+            folder = apart.path / profile.name
+            return compile_model(model, target, asked, output=folder, progress=show)
+
+        with _named(first):
+            lead = compiled(first, _sized(options, first))
+        results.append(lead)
+        for path in (apart.path / first.name).iterdir():
+            path.rename(stage.path / path.name)
+        stored = StoredWeights(stage.path)
+        added: list[dict[str, dict[str, int]]] = [{}]
+        for profile in further:
+            with _named(profile):
+                found = compiled(profile, _settled(model, target, _sized(options, profile), lead))
+                folder = apart.path / profile.name
+                manifest = read_manifest(folder)
+                added.append(stored.adopt(folder, profile.name))
+                _refuse_other_weights(found, added[-1])
+                adopted_manifest(stage.path, profile.name, manifest)
+            results.append(found)
+        _refuse_overflow(profiles, results, added)
+        manifest = read_manifest(stage.path)
+        names = tuple(profile.name for profile in profiles)
+        (stage.path / MANIFEST).unlink()
+        finish_folder(
+            stage.path, replace(manifest, counted=replace(manifest.counted, profiles=names))
+        )
+    return tuple(replace(result, folder=output) for result in results)
+
+
+@contextmanager
+def _named(profile: Profile) -> Generator[None]:
+    """Diagnostics of what runs here say which profile they are about."""
+    try:
+        yield
+    except CompileError as error:
+        about = f"profile {quote(profile.name)}"
+        raise CompileError(
+            [
+                replace(one, at=f"{about}, {one.at}" if one.at else about)
+                for one in error.diagnostics
+            ]
+        ) from error.__cause__
+
+
+def _sized(options: CompileOptions, profile: Profile) -> CompileOptions:
+    return replace(options, dims={**options.dims, **profile.dims})
+
+
+def _settled(
+    model: str | Path | ir.Model, target: str | Path | Target, options: CompileOptions,
+    lead: CompileResult,
+) -> CompileOptions:  # fmt: skip
+    """Options that keep the weights and states of `lead` where they are."""
+    passes = parse_pipeline(options.passes)
+    if lead.replication is not None and lead.replication.divided:
+        passes = tuple(one.divided_as(DIVISION.get(lead.model)) for one in passes)
+    text = print_pipeline(passes)
+    replicas = lead.replication.replicas if lead.replication is not None else None
+    sequences = lead.program.sequences if lead.program is not None else None
+    asked = replace(
+        options, passes=text, pins=(), assignment=None, repair_assignment=False, round=1,
+        replicas=replicas, sequences=sequences or options.sequences,
+    )  # fmt: skip
+    names = [one.name for one in passes]
+    last = names.index("partition") if "partition" in names else len(names)
+    prepared, *_ = run_passes(model, target, replace(asked, passes=print_pipeline(passes[:last])))
+    known = {node.name for node in prepared.graph}
+    pins = tuple((name, chip) for name, chip in _places(lead).items() if name in known)
+    return replace(asked, pins=pins)
+
+
+def _places(lead: CompileResult) -> dict[str, int]:
+    """The chip of each op with weights or a state, in the order of chips and ops."""
+    problem = lead.problem
+    if problem is None:
+        return {}
+    units = zip(problem.members, problem.clonable.tolist(), strict=True)
+    placed = {name for members, clonable in units if not clonable for name in members}
+    found: dict[str, int] = {}
+    for chip in lead.chips or ():
+        held = {name for pair in chip.states for name in (pair.past, pair.present)}
+        large = {id(tensor) for tensor in large_tensors(chip.model)}
+        for node in chip.model.graph:
+            values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+            if (node.name or "") in placed and any(
+                value.name in held or id(value.const_value) in large for value in values
+            ):
+                found.setdefault(node.name or "", chip.chip)
+    return found
+
+
+def _refuse_other_weights(found: CompileResult, added: Mapping[str, Mapping[str, int]]) -> None:
+    """Refuses a profile whose chips hold a weight of the model that no other profile has there.
+
+    Raises:
+        CompileError: MCM-P087.
+    """
+    weights = {value.name for value in found.source.original.graph.initializers.values()}
+    faults = [
+        Diagnostic(
+            "MCM-P087",
+            f"it needs {quote(name)} of {bytes_text(size)}, which the first profile does not have",
+            at=file,
+        )
+        for file, tensors in added.items()
+        for name, size in tensors.items()
+        if name in weights
+    ]
+    CompileError.raise_any(faults)
+
+
+def _refuse_overflow(
+    profiles: Sequence[Profile],
+    results: Sequence[CompileResult],
+    added: Sequence[Mapping[str, Mapping[str, int]]],
+) -> None:
+    """Refuses profiles whose weights and states do not fit the SRAM of a chip together.
+
+    Raises:
+        CompileError: MCM-P088 for each chip and profile.
+    """
+    programs = [
+        {chip.chip: chip for chip in result.program.chips} if result.program is not None else {}
+        for result in results
+    ]
+    states = [{chip: _state_bytes(one) for chip, one in program.items()} for program in programs]
+    faults: list[Diagnostic] = []
+    sram = results[0].target.limits.sram_bytes
+    for at, (profile, program) in enumerate(zip(profiles, programs, strict=True)):
+        for chip, own in program.items():
+            more = sum(
+                sum(tensors.get(chip_file(chip), {}).values())
+                for other, tensors in enumerate(added)
+                if other != at
+            )
+            most = max(one.get(chip, 0) for one in states)
+            weights = max(one[chip].weight_bytes for one in programs if chip in one)
+            more += most - states[at][chip] + max(weights - own.weight_bytes, 0)
+            need = own.high_water_bytes + more
+            if need > sram[chip]:
+                message = (
+                    f"chip {chip} needs {bytes_text(need)} of {bytes_text(sram[chip])}: "
+                    f"{bytes_text(own.high_water_bytes)} for this profile, and "
+                    f"{bytes_text(more)} that the others keep there"
+                )
+                place = f"profile {quote(profile.name)}"
+                faults.append(Diagnostic("MCM-P088", message, at=place))
+    CompileError.raise_any(faults)
+
+
+def _state_bytes(chip: ChipProgram) -> int:
+    return sum(buffer.size_bytes for buffer in chip.buffers if buffer.kind == "state")

@@ -1,0 +1,168 @@
+"""Profiles: one folder, one set of weights, a program for each size, and states that pass on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime as ort
+import pytest
+
+from mcm_compiler import profiles as profiles_module
+from mcm_compiler.artifact.profiles import profile_folder
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.entry.run_folder import run_folder
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.profiles import compile_profiles, parse_profiles
+from tests.generators.small_decoders import small_decoder
+
+QUICK = CompileOptions(level=0, replicas=1, inferences=8)
+SIZES = {
+    "mha": ("prefill:seq=8,past=0", "decode:seq=1,past=8", "chunk:seq=4,past=4"),
+    "gqa-shared": ("prefill:seq=8,past=16,total=16", "decode:seq=1,past=16,total=16"),
+}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """By spelling, the folder and the model."""
+    made = {}
+    for spelling, texts in SIZES.items():
+        proto = ir.to_proto(small_decoder(spelling, None))
+        path = tmp_path_factory.mktemp("profiles") / "decoder.onnx"
+        onnx.save(proto, path)
+        folder = path.with_name("out")
+        profiles = parse_profiles(texts, {})
+        results = compile_profiles(path, "mcm4", QUICK, profiles, output=folder)
+        assert all(one.verification.holds for one in results)
+        made[spelling] = folder, proto
+    return made
+
+
+@pytest.mark.parametrize("spelling", SIZES)
+def test_weights_are_stored_once_and_every_program_is_checked(compiled, spelling):
+    folder, proto = compiled[spelling]
+    data = [path for path in folder.iterdir() if path.name.endswith(".data")]
+    weights = [onnx.numpy_helper.to_array(one) for one in proto.graph.initializer]
+    large = sum(one.nbytes for one in weights if one.nbytes >= 1024)
+    stored = [path.stat().st_size for path in data]
+    assert large <= sum(stored) < large + 4096 * len(weights)
+    assert not [path for path in data if path.name.startswith(("decode", "chunk"))]
+    report = check_folder(folder)
+    assert report.holds, report.diagnostics
+    names = [text.partition(":")[0] for text in SIZES[spelling][1:]]
+    assert {s.name.partition(":")[0] for s in report.steps if ":" in s.name} == set(names)
+
+
+def in_steps(proto, ids, buffer):
+    """Outputs of 8 tokens at once and of 8 single ones, on onnxruntime alone."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    options.intra_op_num_threads = 2
+    session = ort.InferenceSession(proto.SerializeToString(), options)
+    past = np.zeros((1, 2, buffer, 8), np.float32)
+    states, made = (past, past), []
+    for first, last in [(0, 8), *((at, at + 1) for at in range(8, 16))]:
+        mask = np.zeros((1, buffer), np.int64)
+        mask[:, :last] = 1
+        feeds = {"ids": ids[:, first:last], "mask": mask}
+        y, *states = session.run(None, {**feeds, "past_0": states[0], "past_1": states[1]})
+        made.append(y)
+    return made
+
+
+def test_prefill_then_decode_equals_the_whole_model_over_eight_steps(compiled):
+    folder, proto = compiled["gqa-shared"]
+    ids = np.random.default_rng(1).integers(0, 20, (1, 16))
+    masks = np.tri(16, dtype=np.int64)
+    past = np.zeros((1, 2, 16, 8), np.float32)
+    first = {"ids": ids[:, :8], "mask": masks[7:8], "past_0": past, "past_1": past}
+    before = run_folder(folder, first)
+    steps = {"ids": ids[0, 8:].reshape(8, 1, 1), "mask": masks[8:].reshape(8, 1, 16)}
+    made = run_folder(profile_folder(folder, "decode"), steps, 8, before)
+    expected = in_steps(proto, ids, 16)
+    assert np.array_equal(before["y"], expected[0])
+    assert np.array_equal(made["y"], np.stack(expected[1:]))
+    whole = ort.InferenceSession(proto.SerializeToString()).run(
+        ["y"], {"ids": ids, "mask": masks[15:], "past_0": past, "past_1": past}
+    )[0]
+    np.testing.assert_allclose(made["y"][:, 0, 0], whole[0, 8:], atol=1e-5)
+
+
+def test_a_changed_file_of_a_further_profile_is_found(compiled, tmp_path):
+    folder, _ = compiled["mha"]
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in folder.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    chip = copy / "decode.chip_00.onnx"
+    chip.write_bytes(chip.read_bytes() + b"\0")
+    (fault,) = check_folder(copy).diagnostics
+    assert fault.code == "MCM-A008"
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (("a:seq=1", "a:seq=2"), "given twice"),
+        (("a:seq=1", "b:seq=1"), "the same sizes"),
+        (("a:seq=1,seq=2", "b:seq=3"), "is 1 and 2"),
+        (("a:seq", "b:seq=3"), "not of the form DIM=N"),
+        (("A:seq=1", "b:seq=3"), "small letters"),
+        (("a:batch=2", "b:seq=3"), "--dim says 1"),
+        (("a:seq=1",), "1 profile given"),
+    ],
+)
+def test_profiles_that_contradict_each_other_are_refused(texts, message):
+    with pytest.raises(CompileError, match=message) as caught:
+        parse_profiles(texts, {"batch": 1})
+    assert caught.value.diagnostics[0].code == "MCM-U091"
+
+
+def test_an_unknown_dimension_names_its_profile(compiled, tmp_path):
+    folder, _ = compiled["mha"]
+    profiles = parse_profiles(("a:seq=1,past=8", "b:sec=2"), {})
+    model = folder.with_name("decoder.onnx")
+    with pytest.raises(CompileError, match="no dimension 'sec'") as caught:
+        compile_profiles(model, "mcm4", QUICK, profiles, output=tmp_path / "out")
+    assert caught.value.diagnostics[0].at == "profile 'b', --dim"
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_profile_is_refused(compiled):
+    folder, _ = compiled["mha"]
+    with pytest.raises(CompileError, match="no profile 'decoding'; it has: prefill, decode") as e:
+        profile_folder(folder, "decoding")
+    assert e.value.diagnostics[0].code == "MCM-A024"
+
+
+def test_a_weight_of_the_model_that_the_first_profile_lacks_is_refused(compiled, monkeypatch):
+    monkeypatch.setattr(profiles_module.StoredWeights, "__post_init__", lambda _: None)
+    folder, _ = compiled["mha"]
+    model, output = folder.with_name("decoder.onnx"), folder.with_name("other")
+    asked = parse_profiles(SIZES["mha"], {})
+    with pytest.raises(CompileError, match=r"needs 'table' of 2\.5 KiB") as caught:
+        compile_profiles(model, "mcm4", QUICK, asked, output=output)
+    assert caught.value.diagnostics[0].code == "MCM-P087"
+    assert not output.exists()
+
+
+def test_profiles_that_do_not_fit_together_are_refused(compiled, tmp_path):
+    """One has many tokens and a short cache, the other one token and a long cache."""
+    folder, _ = compiled["mha"]
+    model, target = folder.with_name("decoder.onnx"), tmp_path / "small.toml"
+    asked = parse_profiles(("wide:seq=16,past=1", "deep:seq=1,past=96"), {})
+    alone = replace(QUICK, chips=1, sequences=1)
+    results = compile_profiles(model, "mcm4", alone, asked, output=tmp_path / "fits")
+    most = max(one.program.chips[0].high_water_bytes for one in results)
+    text = (folder / "target.toml").read_text()
+    target.write_text(re.sub(r"(?m)^sram_mib = .*", f"sram_mib = {(most + 64) / 2**20}", text))
+    with pytest.raises(CompileError, match="that the others keep there") as caught:
+        compile_profiles(model, target, alone, asked, output=tmp_path / "out")
+    assert caught.value.diagnostics[0].code == "MCM-P088"
+    assert not (tmp_path / "out").exists()
