@@ -30,7 +30,7 @@ from mcm_passes.mapping.problem.unrolled_problem import unrolled
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import with_chips
 from mcm_passes.parallelism.division_bounds.division_bound import divided_kernels, division_bound
-from mcm_passes.parallelism.divisions import comparison, division_search
+from mcm_passes.parallelism.divisions import comparison
 from mcm_passes.parallelism.divisions.candidate import Candidate, free
 from mcm_passes.parallelism.replicas import replicas, unrolling
 from mcm_passes.pipeline.partition import PartitionPass
@@ -177,12 +177,11 @@ class Parallelize(ShardOversized):
             unrolling.unroll(model, classes, options)
             problem = unrolled(problem, classes, own)
         evaluator = evaluator_of(model, problem, context.target)
-        divided |= classes > 1
         return Candidate(
             str(self),
             self.division,
             model,
-            divided,
+            divided or classes > 1,
             single,
             problem,
             evaluator,
@@ -207,6 +206,8 @@ class Parallelize(ShardOversized):
             return None if built.states < whole.states else built
 
         def promising() -> list[tuple[float, replication.Division]]:
+            from mcm_passes.parallelism.divisions import division_search
+
             return division_search.promising(
                 original,
                 whole,
@@ -233,10 +234,9 @@ class Parallelize(ShardOversized):
 def _settle(model: ir.Model, found: Candidate, *, divided: bool) -> None:
     """Unrolls the model of a candidate and sets what `partition` reads."""
     chosen, problem, evaluator = found.chosen(), found.problem, found.evaluator
-    if found.round is not None:
-        unrolling.unroll(model, found.round.replication.round, found.context.options)
-        chosen = found.round.replication
-        problem, evaluator = found.round.problem, found.round.evaluator
+    if (own := found.round) is not None:
+        unrolling.unroll(model, own.replication.round, found.context.options)
+        chosen, problem, evaluator = own.replication, own.problem, own.evaluator
     replication.PACKAGE_PROBLEM.set(model, problem)
     replication.PACKAGE_EVALUATOR.set(model, evaluator)
     replication.REPLICATION.set(model, replace(chosen, divided=divided))
