@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 from mcm_passes.mapping.problem.unrolled_problem import unrolled
 from mcm_passes.parallelism.copies.copied_stages import CopiedStages, StageTimes
-from mcm_passes.parallelism.copies.stage_windows import stage_windows
+from mcm_passes.parallelism.copies.stage_windows import heavy_from, stage_windows
 from mcm_passes.parallelism.replicas.replicas import on_share
 
 LEAST_GAIN = 0.005
@@ -84,30 +83,43 @@ def fastest_round(
         return None
     line = along(problem, first_order(problem))
     units = topological_orders(line, 1)[0].units
-    times = StageTimes(line, stage_windows(line, units))
+    windows = stage_windows(line, units)
+    times = StageTimes(line, windows)
     numbers = [(count, each) for count, each in numbers if times.fits(each, below_s * count)]
-    for classes in sizes if numbers else ():
-        ways = [CopiedStages(times, classes)]
-        if classes <= MOST_STAGGERED:
-            ways.append(_staggered(line, units, classes))
-        for (replicas, each), stages in product(numbers, ways):
+
+    def better(best: Round | None, stages: CopiedStages, classes: int) -> Round | None:
+        for replicas, each in numbers:
             at_once = replicas * classes
-            found = stages.fastest(each, below_s * at_once)
+            limit_s = below_s if best is None else best.seconds * (1.0 - LEAST_GAIN)
+            found = stages.fastest(each, limit_s * at_once)
             if found is None:
                 continue
             share = on_share(problem, each, replicas)
             chip_of = first_order(share).devices(found.chip_of.ravel())
             placed = evaluate(unrolled(share, classes), chip_of)
             seconds = placed.period_s / at_once
-            if placed.valid and seconds <= below_s:
+            if placed.valid and seconds <= limit_s:
                 best = Round(replicas, each, classes, np.array(chip_of, np.int32), seconds)
-                below_s = seconds * (1.0 - LEAST_GAIN)
+        return best
+
+    for classes in sizes if numbers else ():
+        best = better(best, CopiedStages(times, classes), classes)
+        if classes <= MOST_STAGGERED:
+            best = better(best, _in_turns(line, units, classes, 0), classes)
+    if best is not None and (heavy := heavy_from(windows.busy_s[0], windows.weights[0])):
+        shared = int(np.searchsorted(windows.block_of[units], heavy))
+        best = better(best, _in_turns(line, units, best.classes, shared), best.classes)
     return best
 
 
-def _staggered(line: PartitionProblem, units: Ints, classes: int) -> CopiedStages:
-    """Chains without copies along the order of units in which classes take turns."""
+def _in_turns(line: PartitionProblem, units: Ints, classes: int, shared: int) -> CopiedStages:
+    """Chains without copies along the units of one class after the other.
+
+    From position `shared` on, classes take turns at each unit.
+    """
+    first = np.arange(classes)[:, np.newaxis] * line.num_units
+    own, last = first + units[:shared], first + units[shared:]
+    order = np.concatenate([own.ravel(), last.T.ravel()]).astype(np.int32)
     together = unrolled(line, classes)
-    order = units[:, np.newaxis] + np.arange(classes) * line.num_units
-    windows = stage_windows(together, order.ravel().astype(np.int32), FINE_BLOCKS)
+    windows = stage_windows(together, order, FINE_BLOCKS)
     return CopiedStages(StageTimes(together, windows), 1)

@@ -23,6 +23,10 @@ from mcm_passes.mapping.loads.order_sums import sum_between
 MOST_BLOCKS = 256
 """Blocks that an order is divided into at most: tables grow with their square."""
 
+LEAST_LEAD = 0.5
+"""Share of the work that is in front of a position, less the share of weights, from which classes
+take turns behind it alone."""
+
 
 @dataclass(frozen=True, eq=False)
 class StageWindows:
@@ -74,6 +78,18 @@ def stage_windows(line: PartitionProblem, units: Ints, most: int = MOST_BLOCKS) 
         steps = _steps(demands.nodes.work_s, most) + _steps(room, most // 4)
         block = np.unique(steps, return_inverse=True)[1]
     return _counted(line, demands, units, block)
+
+
+def heavy_from(seconds: Floats, held: Floats) -> int:
+    """Position behind which there are most weights for the work; 0 where these hardly differ.
+
+    Args:
+        seconds: before each position, and of all units last.
+        held: bytes of weights, likewise.
+    """
+    lead = seconds / (seconds[-1] or 1.0) - held / (held[-1] or 1.0)
+    at = int(np.argmax(lead))
+    return at if lead[at] > LEAST_LEAD else 0
 
 
 def _counted(

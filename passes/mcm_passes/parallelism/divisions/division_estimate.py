@@ -2,8 +2,9 @@
 
 A division turns units into pieces. A pipeline is estimated as a packing of the pieces, in their
 order, on consecutive chips with a limit of seconds and of bytes. Where rounds may be, chips take
-turns with what they hold, or two inferences leave a chip at different pieces. Transfers count as
-nothing, so that estimates rank divisions and stand for no period.
+turns with what they hold, or two inferences leave a chip at different pieces. Where weights are
+heavy behind most of the work, inferences follow each other up to there, and take turns behind it.
+Transfers count as nothing, so that estimates rank divisions and stand for no period.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_passes.parallelism.copies.stage_windows import heavy_from
 from mcm_passes.parallelism.replicas.in_flight import InFlight, way_s
 
 HALVINGS = 12
 """Steps by which a period is found, between the work of each chip and `MOST` times that."""
 
 MOST = 64.0
+
+Memory = tuple[Sequence[float], Sequence[float]]
+"""Bytes before each piece, and the most up to which a chip that begins there holds pieces."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,9 @@ class PeriodEstimate:
         """
         seconds, relayed, held, states, behind = self._sums(pieces)
         room, flight = min(self._problem.limits.sram_bytes), self._flight
-        staggers = flight is None and len(self._copies) > 1
+        slots, rounds = self._problem.limits.channel_slots, self._copies[-1]
+        staggers = flight is None and rounds > 1
+        heavy = heavy_from(seconds, held) if staggers else 0
 
         def packs(period_s: float, count: int, each: int) -> bool:
             taken = one
@@ -149,22 +156,31 @@ class PeriodEstimate:
                 needed = held + more * states
                 taken = needed.tolist(), (needed + room).tolist()
             most_s = period_s * count * self._speed
-            return _packs(alone[count], taken, most_s, each, self._copies) or (
-                staggers and _packs(both[count], two, 2 * most_s, each, [1])
+            # Copies of heavy pieces pass on so much that estimates without transfers mislead.
+            return (not heavy and _packs(alone[count], taken, most_s, each, self._copies)) or any(
+                _packs(own[count], memory, classes * most_s, each, [1])
+                for classes, own, memory in turns
             )
 
         def fits(period_s: float) -> bool:
             return any(packs(period_s, count, each) for count, each in self._numbers)
 
+        def in_turns(classes: int) -> tuple[int, dict[int, list[float]], Memory]:
+            first, last = np.tile(np.arange(heavy), classes), np.arange(heavy, held.size - 1)
+            order = np.concatenate([first, np.repeat(last, classes)])
+            before = np.minimum(np.arange(order.size) // max(heavy, 1), classes - 1) * held[heavy]
+            # A chip receives and sends for all classes between which it may end.
+            free = room - np.where(order < heavy, 0, 2 * classes * slots) * behind[order]
+            full = [*(held[order] + before + free).tolist(), inf]
+            ends = {n: [0.0, *np.diff(row)[order].cumsum().tolist()] for n, row in spent.items()}
+            return classes, ends, ([0.0, *(held[order + 1] + before).tolist()], full)
+
         # A chip hands on once what is made of all the pieces before those that it runs.
         spent = {n: seconds + relayed / n for n, _ in self._numbers}
         alone = {n: row.tolist() for n, row in spent.items()}
         one = held.tolist(), (held + room).tolist()
-        # A chip may end between the same piece of two inferences. It receives and sends for both.
-        twice = {n: np.repeat(row, 2) for n, row in spent.items()}
-        both = {n: (row[1:] + row[:-1]).tolist() for n, row in twice.items()}
-        free = room - 4 * self._problem.limits.channel_slots * behind
-        two = np.repeat(held, 2)[1:].tolist(), np.repeat(held + free, 2)[:-1].tolist()
+        many = (rounds, (rounds + 1) // 2) if heavy else (2,)
+        turns = [in_turns(classes) for classes in many] if staggers else []
         low, high = self._least_s, self._least_s * MOST
         if not fits(high):
             return inf
@@ -208,15 +224,14 @@ class PeriodEstimate:
 
 def _packs(
     seconds: Sequence[float],
-    memory: tuple[Sequence[float], Sequence[float]],
+    memory: Memory,
     period_s: float,
     chips: int,
     copies: Sequence[int],
 ) -> bool:
     """Return whether chips have memory and time for all pieces, each for the next in order.
 
-    Several chips may hold the same pieces and take turns, as many as one of `copies`. `memory` is
-    the bytes before each piece, and the most up to which a chip that begins there holds pieces.
+    Several chips may hold the same pieces and take turns, as many as one of `copies`.
     """
     reached, last = [0], len(seconds) - 1
     held, full = memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from math import inf, log
+from math import inf
 
 import onnx_ir as ir
 
@@ -113,7 +113,7 @@ def promising(
 
     cuts = {grain: cut(grain) for grain in grains}
     today_s = estimate.reachable_s({})
-    found: dict[int, tuple[int, float, Division]] = {}
+    found: list[tuple[float, int, Division]] = []
     known: set[tuple[tuple[int, int], ...]] = {()}
     for fraction, grain in product(FRACTIONS, grains):
         pieces = cuts[grain] | slices[fraction]
@@ -123,11 +123,17 @@ def promising(
         known.add(key)
         period_s = estimate.reachable_s(pieces)
         if period_s < inf and period_s <= today_s * (1.0 - LEAST_GAIN):
-            # Of divisions that are about as good, that with fewest pieces is built.
-            alike = round(log(period_s) / ALIKE)
-            one = sum(cut.count for cut in pieces.values()), period_s, Division(fraction, 0, grain)
-            found[alike] = min(found.get(alike, one), one)
-    return [(seconds, one) for _, (_, seconds, one) in sorted(found.items())]
+            count = sum(cut.count for cut in pieces.values())
+            found.append((period_s, count, Division(fraction, 0, grain)))
+    chosen: list[tuple[float, Division]] = []
+    found.sort(key=lambda one: one[:2])
+    while found:
+        # Of divisions that are about as good as the best, that with fewest pieces is built.
+        alike = [one for one in found if one[0] <= found[0][0] * (1.0 + ALIKE)]
+        seconds, _, division = min(alike, key=lambda one: one[1])
+        chosen.append((seconds, division))
+        found = found[len(alike) :]
+    return chosen
 
 
 def _joining_s(

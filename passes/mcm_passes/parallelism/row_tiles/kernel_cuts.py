@@ -450,11 +450,10 @@ def _height(region: RowRegion) -> int:
 
 
 def _tile_counts(wanted: float, most: int) -> list[int]:
-    """Numbers of tiles that are tried: a quarter more than wanted, then ever fewer."""
+    """Numbers of tiles that are tried: a quarter more than wanted, then for twice the grain."""
     fewest = max(2, math.ceil(min(wanted, most)))
-    step = max(1, fewest // 4)
     more = range(fewest, fewest + fewest // 4 + 2, max(1, fewest // EACH_COUNT))
-    return [*more, *range(fewest - step, 2, -step), 2]
+    return [*more, *(_tile_counts(fewest / 2.0, most) if fewest > 2 else ())]
 
 
 def even_bounds(extent: int, count: int, unit: int) -> tuple[tuple[int, int], ...]:

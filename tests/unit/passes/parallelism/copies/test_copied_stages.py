@@ -142,3 +142,14 @@ def test_classes_have_bounds_of_their_own():
     assert found.classes == 2
     assert found.seconds == pytest.approx(15e-6)
     assert found.chip_of.tolist() == [0, 0, 1, 0, 1, 1]
+
+
+def test_classes_take_turns_where_weights_are_heavy():
+    # Copies of both units share no chip, and all classes of the second need its weights once.
+    problem = chain([70, 6], chips=3, sram=768, weights=[(64, [0]), (640, [1])])
+    found = fastest_round(problem, [(1, 3)], (4,), 1.0)
+    assert found is not None
+    assert found.seconds == pytest.approx(35e-6)
+    assert found.chip_of.tolist() == [0, 2, 0, 2, 1, 2, 1, 2]
+    estimate = PeriodEstimate(problem, 0.0, [(1, 3)], (), 4)
+    assert estimate.reachable_s({}) == pytest.approx(35e-6, rel=2e-3)

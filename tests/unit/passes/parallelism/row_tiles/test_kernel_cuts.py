@@ -159,9 +159,9 @@ def test_bounds_are_nearly_equal_multiples():
 
 def test_a_grain_that_no_tile_can_have_is_answered_at_once():
     numbers = kernel_cuts._tile_counts(1e9, 50_000)
-    assert len(numbers) < 100
+    assert len(numbers) < 256
     assert {2, 50_000} <= set(numbers)
-    assert kernel_cuts._tile_counts(7.5, 64) == [8, 9, 10, 11, 6, 4, 2]
+    assert kernel_cuts._tile_counts(7.5, 64) == [8, 9, 10, 11, 4, 5, 6, 2, 3]
 
 
 BEHIND = """m (float[1,512,7,7] x) => (float[1,512,7,7] y)
