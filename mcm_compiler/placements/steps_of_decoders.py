@@ -74,13 +74,17 @@ def step_of(states: Iterable[tuple[Shape, Shape]], others: Iterable[tuple[str, S
 
 
 def step_of_model(model: ir.Model) -> Step | None:
-    """The step of a model that is compiled; None where it has no states."""
+    """The step of a model that is compiled; None where the file has no states."""
     if (states := STATES.find(model)) is None:
         return None
     graph = SOURCE.get(model).original.graph
     pasts = {value.name: value for value in graph.inputs}
     presents = {value.name: value for value in graph.outputs}
-    pairs = [(pasts.pop(pair.past), presents[pair.present]) for pair in states.pairs]
+    # Weights that are trained and what optimisers keep are states that a pass brought in.
+    known = [pair for pair in states.pairs if pair.past in pasts and pair.present in presents]
+    if not known:
+        return None
+    pairs = [(pasts.pop(pair.past), presents[pair.present]) for pair in known]
     kinds = {ir.DataType.INT32: "int32", ir.DataType.INT64: "int64"}
     return step_of(
         ((static_dims(past.shape), static_dims(present.shape)) for past, present in pairs),
