@@ -12,10 +12,11 @@ import onnx_ir as ir
 
 from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.artifact.emit import finish_folder
-from mcm_compiler.artifact.layout import MANIFEST, chip_file
+from mcm_compiler.artifact.layout import MANIFEST
 from mcm_compiler.artifact.manifest import PROFILE_NAME, read_manifest
 from mcm_compiler.artifact.profiles import StoredWeights, adopted_manifest
-from mcm_compiler.contracts.program import ChipProgram
+from mcm_compiler.checking.entry.gate import OpenedFolder
+from mcm_compiler.checking.profiles_check import check_profiles
 from mcm_compiler.contracts.replication import DIVISION
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -24,7 +25,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import parse_pipeline, print_pipeline
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.results.compile_result import CompileResult
-from mcm_compiler.text.units import bytes_text, count_text
+from mcm_compiler.text.units import count_text
 
 FEWEST, MOST = 2, 16
 
@@ -133,23 +134,21 @@ def compile_profiles(
         for path in (apart.path / first.name).iterdir():
             path.rename(stage.path / path.name)
         stored = StoredWeights(stage.path)
-        added: list[dict[str, dict[str, int]]] = [{}]
         for profile in further:
             with _named(profile):
                 found = compiled(profile, _settled(model, target, _sized(options, profile), lead))
                 folder = apart.path / profile.name
                 manifest = read_manifest(folder)
-                added.append(stored.adopt(folder, profile.name))
-                _refuse_other_weights(found, added[-1])
+                stored.adopt(folder, profile.name)
                 adopted_manifest(stage.path, profile.name, manifest)
             results.append(found)
-        _refuse_overflow(profiles, results, added)
         manifest = read_manifest(stage.path)
         names = tuple(profile.name for profile in profiles)
         (stage.path / MANIFEST).unlink()
         finish_folder(
             stage.path, replace(manifest, counted=replace(manifest.counted, profiles=names))
         )
+        check_profiles(OpenedFolder(stage.path, read_manifest(stage.path)))
     return tuple(replace(result, folder=output) for result in results)
 
 
@@ -160,12 +159,7 @@ def _named(profile: Profile) -> Generator[None]:
         yield
     except CompileError as error:
         about = f"profile {quote(profile.name)}"
-        raise CompileError(
-            [
-                replace(one, at=f"{about}, {one.at}" if one.at else about)
-                for one in error.diagnostics
-            ]
-        ) from error.__cause__
+        raise CompileError([one.within(about) for one in error.diagnostics]) from error.__cause__
 
 
 def _sized(options: CompileOptions, profile: Profile) -> CompileOptions:
@@ -213,66 +207,3 @@ def _places(lead: CompileResult) -> dict[str, int]:
             ):
                 found.setdefault(node.name or "", chip.chip)
     return found
-
-
-def _refuse_other_weights(found: CompileResult, added: Mapping[str, Mapping[str, int]]) -> None:
-    """Refuses a profile whose chips hold a weight of the model that no other profile has there.
-
-    Raises:
-        CompileError: MCM-P087.
-    """
-    weights = {value.name for value in found.source.original.graph.initializers.values()}
-    faults = [
-        Diagnostic(
-            "MCM-P087",
-            f"it needs {quote(name)} of {bytes_text(size)}, which the first profile does not have",
-            at=file,
-        )
-        for file, tensors in added.items()
-        for name, size in tensors.items()
-        if name in weights
-    ]
-    CompileError.raise_any(faults)
-
-
-def _refuse_overflow(
-    profiles: Sequence[Profile],
-    results: Sequence[CompileResult],
-    added: Sequence[Mapping[str, Mapping[str, int]]],
-) -> None:
-    """Refuses profiles whose weights and states do not fit the SRAM of a chip together.
-
-    Raises:
-        CompileError: MCM-P088 for each chip and profile.
-    """
-    programs = [
-        {chip.chip: chip for chip in result.program.chips} if result.program is not None else {}
-        for result in results
-    ]
-    states = [{chip: _state_bytes(one) for chip, one in program.items()} for program in programs]
-    faults: list[Diagnostic] = []
-    sram = results[0].target.limits.sram_bytes
-    for at, (profile, program) in enumerate(zip(profiles, programs, strict=True)):
-        for chip, own in program.items():
-            more = sum(
-                sum(tensors.get(chip_file(chip), {}).values())
-                for other, tensors in enumerate(added)
-                if other != at
-            )
-            most = max(one.get(chip, 0) for one in states)
-            weights = max(one[chip].weight_bytes for one in programs if chip in one)
-            more += most - states[at][chip] + max(weights - own.weight_bytes, 0)
-            need = own.high_water_bytes + more
-            if need > sram[chip]:
-                message = (
-                    f"chip {chip} needs {bytes_text(need)} of {bytes_text(sram[chip])}: "
-                    f"{bytes_text(own.high_water_bytes)} for this profile, and "
-                    f"{bytes_text(more)} that the others keep there"
-                )
-                place = f"profile {quote(profile.name)}"
-                faults.append(Diagnostic("MCM-P088", message, at=place))
-    CompileError.raise_any(faults)
-
-
-def _state_bytes(chip: ChipProgram) -> int:
-    return sum(buffer.size_bytes for buffer in chip.buffers if buffer.kind == "state")

@@ -112,21 +112,17 @@ class StoredWeights:
         for path in sorted(self.folder.glob("*.onnx")):
             self._take(_proto(path))
 
-    def adopt(self, follower: Path, profile: str) -> dict[str, dict[str, int]]:
+    def adopt(self, follower: Path, profile: str) -> None:
         """Moves the files of another profile here, without the weights that are here already.
 
         Args:
             follower: the folder of the profile by itself; it is left without files.
             profile: its name.
-
-        Returns:
-            By file, bytes of each tensor that was not here.
         """
-        added: dict[str, dict[str, int]] = {}
         for path in sorted(follower.glob("*.onnx")):
             proto = _proto(path)
             own = f"{profile}.{path.name}.data"
-            added[path.name] = self._refer(proto, follower, f"{path.name}.data", own)
+            self._refer(proto, follower, f"{path.name}.data", own)
             (self.folder / f"{profile}.{path.name}").write_bytes(
                 proto.SerializeToString(deterministic=True)
             )
@@ -134,16 +130,13 @@ class StoredWeights:
         for path in sorted(follower.iterdir()):
             if is_own(path.name) and path.suffix != ".onnx":
                 os.replace(path, self.folder / f"{profile}.{path.name}")
-        return added
 
-    def _refer(self, proto: onnx.ModelProto, follower: Path, near: str, own: str) -> dict[str, int]:
-        added: dict[str, int] = {}
+    def _refer(self, proto: onnx.ModelProto, follower: Path, near: str, own: str) -> None:
         for tensor in _external(proto.graph):
             data = _bytes_at(follower, _place(tensor))
             key = hashlib.sha256(data).digest()
             place = self._places.get((near, key)) or self._places.get(("", key))
             if place is None:
-                added[tensor.name] = len(data)
                 with (self.folder / own).open("ab") as file:
                     file.write(b"\0" * (-file.tell() % ALIGNMENT))
                     place = _Place(own, file.tell(), len(data))
@@ -154,7 +147,6 @@ class StoredWeights:
             del tensor.external_data[:]
             for name, value in values.items():
                 tensor.external_data.add(key=name, value=str(value))
-        return added
 
     def _take(self, proto: onnx.ModelProto) -> None:
         for tensor in _external(proto.graph):

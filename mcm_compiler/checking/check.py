@@ -32,6 +32,7 @@ from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.checking.figures_check import MAX_INFERENCES, check_figures
 from mcm_compiler.checking.groups_check import changed_op, fusion_unknown
 from mcm_compiler.checking.memory_check import check_memory
+from mcm_compiler.checking.profiles_check import check_profiles
 from mcm_compiler.checking.shapes_check import check_shapes
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.verification import StructureProof, Verification
@@ -49,6 +50,7 @@ Inferences = Annotated[int, Meta(ge=1, le=MAX_INFERENCES)]
 
 _NEEDS = {
     "memory": {"mappings"},
+    "profiles": {"memory"},
     "simulation": {"memory"},
     "certificate": {"memory"},
     "bound": {"certificate"},
@@ -308,6 +310,7 @@ class _Run(CheckRun):
         profile = isinstance(folder, ProfileFolder)  # whose folder has files of others, too
         fabrics = any(map(layout.is_mapping_file, manifest.files))
         mappings: dict[str, Callable[[], str]] = {"mappings": self._mappings} if fabrics else {}
+        together: dict[str, Callable[[], str]] = {"profiles": lambda: check_profiles(opened)}
         return {
             "files": lambda: check_files(folder, manifest, further=profile),
             "structure": lambda: check_structure(opened),
@@ -315,6 +318,7 @@ class _Run(CheckRun):
             "constraints": lambda: _check_constraints(opened),
             **mappings,
             "memory": lambda: _check_memory(opened),
+            **(together if manifest.profiles else {}),
             "simulation": lambda: _check_simulation(opened),
             "certificate": self._certificate,
             "bound": self._bound,

@@ -12,9 +12,12 @@ import onnxruntime as ort
 import pytest
 
 from mcm_compiler import profiles as profiles_module
+from mcm_compiler.artifact.manifest import read_manifest
 from mcm_compiler.artifact.profiles import profile_folder
 from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.entry.run_folder import run_folder
+from mcm_compiler.checking.profiles_check import check_profiles
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.profiles import compile_profiles, parse_profiles
@@ -141,18 +144,65 @@ def test_an_unknown_profile_is_refused(compiled):
     assert e.value.diagnostics[0].code == "MCM-A024"
 
 
-def test_a_weight_of_the_model_that_the_first_profile_lacks_is_refused(compiled, monkeypatch):
-    monkeypatch.setattr(profiles_module.StoredWeights, "__post_init__", lambda _: None)
-    folder, _ = compiled["mha"]
-    model, output = folder.with_name("decoder.onnx"), folder.with_name("other")
-    asked = parse_profiles(SIZES["mha"], {})
-    with pytest.raises(CompileError, match=r"needs 'table' of 2\.5 KiB") as caught:
-        compile_profiles(model, "mcm4", QUICK, asked, output=output)
-    assert caught.value.diagnostics[0].code == "MCM-P087"
+BRANCHES = """<ir_version: 10, opset_import: ["" : 21]>
+m (int64[1,seq] ids) => (float[1,seq,32] y) <int64 at = {1}, int64 four = {4}> {
+    x = Gather (table, ids)
+    sizes = Shape (ids)
+    tokens = Gather (sizes, at)
+    long = Greater (tokens, four)
+    y = If (long) <
+        then_branch = a () => (float[1,s,32] u) { u = MatMul (x, of_long) },
+        else_branch = b () => (float[1,s,32] v) { v = MatMul (x, of_short) }
+    >
+}"""
+"""A model that reads other weights for prompts of more than four tokens."""
+
+
+def check_of_written(monkeypatch, compile_all, output):
+    """The diagnostic of a compile, and that of the check of a folder that it wrote regardless."""
+    with pytest.raises(CompileError) as caught:
+        compile_all()
     assert not output.exists()
+    monkeypatch.setattr(profiles_module, "check_profiles", lambda _: None)
+    compile_all()
+    report = check_folder(output)
+    assert [step.name for step in report.steps if not step.holds] == ["profiles"]
+    assert report.diagnostics == caught.value.diagnostics
+    return report.diagnostics[0]
 
 
-def test_profiles_that_do_not_fit_together_are_refused(compiled, tmp_path):
+def test_a_weight_that_the_first_profile_lacks_is_refused(tmp_path, monkeypatch):
+    proto = onnx.parser.parse_model(BRANCHES)
+    rng = np.random.default_rng(0)
+    for name, shape in (("table", (20, 32)), ("of_long", (32, 32)), ("of_short", (32, 32))):
+        array = rng.standard_normal(shape).astype(np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    model, output = tmp_path / "model.onnx", tmp_path / "out"
+    onnx.save(proto, model)
+    asked = parse_profiles(("short:seq=1", "long:seq=8"), {})
+    fault = check_of_written(
+        monkeypatch, lambda: compile_profiles(model, "mcm4", QUICK, asked, output=output), output
+    )
+    assert fault.code == "MCM-P087"
+    assert fault.at == "profile 'long', chip 1"
+    assert "'of_long' of 4.0 KiB" in fault.message
+
+
+def test_states_and_pipelines_that_are_elsewhere_are_found(compiled):
+    folder, _ = compiled["mha"]
+    manifest = read_manifest(folder)
+    held = tuple(replace(one, chip=1) for one in manifest.states.held)
+    moved = replace(manifest, replicas=2, states=replace(manifest.states, held=held))
+    with pytest.raises(CompileError) as caught:
+        check_profiles(OpenedFolder(folder, moved))
+    faults = [f"{one.at}: {one.message}" for one in caught.value.diagnostics]
+    assert faults[:2] == [
+        "profile 'decode': it has 1 pipeline in place of 2",
+        "profile 'decode', chip 2: its state 'past_0' is on chip 1 in the first",
+    ]
+
+
+def test_profiles_that_do_not_fit_together_are_refused(compiled, tmp_path, monkeypatch):
     """One has many tokens and a short cache, the other one token and a long cache."""
     folder, _ = compiled["mha"]
     model, target = folder.with_name("decoder.onnx"), tmp_path / "small.toml"
@@ -162,7 +212,9 @@ def test_profiles_that_do_not_fit_together_are_refused(compiled, tmp_path):
     most = max(one.program.chips[0].high_water_bytes for one in results)
     text = (folder / "target.toml").read_text()
     target.write_text(re.sub(r"(?m)^sram_mib = .*", f"sram_mib = {(most + 64) / 2**20}", text))
-    with pytest.raises(CompileError, match="that the others keep there") as caught:
-        compile_profiles(model, target, alone, asked, output=tmp_path / "out")
-    assert caught.value.diagnostics[0].code == "MCM-P088"
-    assert not (tmp_path / "out").exists()
+    output = tmp_path / "out"
+    fault = check_of_written(
+        monkeypatch, lambda: compile_profiles(model, target, alone, asked, output=output), output
+    )
+    assert fault.code == "MCM-P088"
+    assert "that the others keep there" in fault.message
