@@ -23,6 +23,9 @@ CPU_S_PER_MIB = 2
 
 _DONE, _REFUSED = b"d", b"r"
 
+# onnx fills its table of ops at the first look: in the process that forks, not in each child.
+onnx.defs.has("Add")
+
 
 def infer_in_child(proto: onnx.ModelProto, strict: bool) -> list[onnx.GraphProto]:
     """Types and shapes as far as onnx infers them, data propagated.

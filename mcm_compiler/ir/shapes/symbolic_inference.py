@@ -50,8 +50,7 @@ def infer_symbolically(model: ir.Model, missing: list[ir.Value]) -> None:
     if not nodes or len(nodes) > MAX_NODES or not can_fork():
         return
     if may_fork():
-        # Before the fork, so that it is paid for once.
-        importlib.import_module("mcm_compiler.ir.shapes.symbolic_rules")
+        _load_rules()
     try:
         answer = answer_of_child(_Region(model, nodes, missing), MAX_GROWTH_BYTES, MAX_CPU_S)
     except ChildDiedError:
@@ -90,7 +89,13 @@ class _Region:
         return _region, (proto.SerializeToString(), [value.name for value in self.missing])
 
 
+def _load_rules() -> None:
+    # In the process that forks, so that it is paid for once.
+    importlib.import_module("mcm_compiler.ir.shapes.symbolic_rules")
+
+
 def _region(data: bytes, names: list[str]) -> _Region:
+    _load_rules()
     model = model_from_proto(onnx.ModelProto.FromString(data))
     made = {value.name: value for node in model.graph for value in node.outputs}
     missing = [made[name] for name in names]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
+
 import onnx
 import onnx_ir as ir
 import pytest
@@ -268,6 +272,15 @@ def test_the_region_is_what_is_open_and_what_computes_its_shapes():
     shapes._infer_with_onnx(model)
     region = open_region(model, shapes.open_values(model))
     assert [node.op_type for node in region] == ["Shape", "Gelu", "Reshape", "Add"]
+
+
+def test_a_process_that_forks_loads_the_rules_once_and_not_in_each_child():
+    model = ir.from_proto(parsed("m (float[2,3] x) => (float[M,N] y) { y = Relu (x) }"))
+    work = pickle.dumps(symbolic_inference._Region(model, [], []))
+    rules = symbolic_rules.__name__
+    look = f"import pickle, sys; pickle.loads({work!r}); print({rules!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
 
 
 def test_shapes_that_only_loading_tells_are_static_even_where_no_run_succeeds():
