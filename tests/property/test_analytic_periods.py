@@ -16,7 +16,7 @@ from tests.generators.partition_problems import make_problem, problems
 
 
 @given(problems(), st.randoms(use_true_random=False))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_periods_are_those_of_the_fast_model(problem, random):
     n, chips = problem.num_units, problem.num_chips
     rows = np.array(

@@ -53,7 +53,7 @@ def solved(strategy, problem):
 
 
 @given(connected_problems())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_exact_strategies_find_the_optimum_or_prove_that_there_is_none(problem):
     problem = problem.at_need()
     best = best_period(problem)

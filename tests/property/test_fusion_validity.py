@@ -50,7 +50,7 @@ def graphs(draw: st.DrawFn) -> ir.Graph:
     )
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(graphs(), st.integers(2, 12))
 def test_groups_are_disjoint_convex_and_acyclic(graph: ir.Graph, max_group: int) -> None:
     plan = plan_fusion(graph, max_group)

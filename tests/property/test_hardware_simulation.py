@@ -383,7 +383,7 @@ def first_latency(reading: Reading, program: LoweredProgram, spec: RingSpec) -> 
 
 
 @given(programs(), specs)
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_the_period_is_the_maximum_cycle_ratio(program, spec):
     result = ring_simulator(spec).run(program, inferences=1)
     reading = read_naively(program, spec)

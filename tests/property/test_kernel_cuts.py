@@ -115,7 +115,7 @@ def outputs(model: ir.Model) -> list[np.ndarray]:
     return list(run_model(ir.to_proto(model), feeds).values())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(images(), st.integers(1, 9), st.sampled_from([0.0, 0.0, 0.3, 0.01]))
 def test_tiles_of_images_give_what_the_whole_gives(text: str, rows: int, grain: float) -> None:
     whole = model_of(text)

@@ -73,7 +73,7 @@ def test_articulation_units_are_all_units_that_every_other_one_is_related_to(gra
 
 
 @given(graphs())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_articulation_units_among_several_beginnings_are_related_to_what_is_counted(graph):
     compute, edges = graph
     heavy, loose, rest = articulation_units_by_sweep(make_problem(compute, edges))

@@ -99,7 +99,7 @@ def assert_loads_of(problem, placed: PlacedProblem, state: PlacementState) -> No
 
 
 @given(placed_on_machines(), st.randoms(use_true_random=False))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_loads_are_those_of_the_evaluation_after_any_moves(problem, random):
     placed = placed_problem(problem)
     state, kept = empty_state(placed), empty_loads(placed)
@@ -139,7 +139,7 @@ def test_loads_are_those_of_the_evaluation_after_any_moves(problem, random):
 
 
 @given(placed_on_machines(), st.randoms(use_true_random=False), st.integers(1, 200))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_a_walk_over_units_and_devices_finds_valid_placements_that_cost_what_it_says(
     problem, random, steps
 ):

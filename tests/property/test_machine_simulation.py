@@ -319,7 +319,7 @@ def play(plain: Plain, inferences: int) -> list[dict[object, Fraction]]:
 
 
 @given(st.data())
-@settings(max_examples=250)
+@settings(max_examples=120)
 def test_everything_starts_when_the_rules_say(data):
     machine = data.draw(machines())
     program = data.draw(programs(machine))
@@ -338,7 +338,7 @@ def test_everything_starts_when_the_rules_say(data):
 
 
 @given(st.data())
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_the_period_is_what_the_plain_play_comes_to(data):
     machine = data.draw(machines())
     program = data.draw(programs(machine))

@@ -49,7 +49,7 @@ def test_a_coarser_problem_has_the_same_loads(problem, level, at_need):
 
 
 @given(problems(max_units=12), st.integers(1, 6), st.integers(1, 3), st.integers(0, 9))
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_answers_are_valid_and_never_worse_than_the_start(problem, coarsest, tries, seed):
     budget = Budget(evaluations=400)
     start = start_of(problem, budget)

@@ -31,7 +31,7 @@ def fewest_moves(problem, wanted):
 
 
 @given(connected_problems(max_units=5), st.data())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_none_is_nearer(problem, data):
     # Chips that do not exist are wished for, too.
     chips = st.integers(-1, problem.num_chips)

@@ -43,7 +43,7 @@ def test_no_bound_exceeds_the_optimum(problem):
 
 
 @given(problems())
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_strategies_return_valid_partitions_that_no_bound_contradicts(problem):
     bound = bounds.lower_bound(problem).seconds
     for strategy in (ContiguousDp(orders=1), ContiguousDp()):
@@ -57,7 +57,7 @@ def test_strategies_return_valid_partitions_that_no_bound_contradicts(problem):
 
 
 @given(problems(max_units=8))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_dp_asks_for_few_partitions(problem):
     """Bisections end; where chips share channels, periods of windows and of partitions differ.
 
@@ -88,7 +88,7 @@ def test_dp_is_optimal_on_chains(problem):
 
 
 @given(problems())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_dp_finds_the_best_cuts_of_its_orders_where_memory_is_ample(problem):
     assume(min(problem.limits.sram_bytes) >= 1 << 20)
     # What several chips read from the host loads a channel that they share with each further one,

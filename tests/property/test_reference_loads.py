@@ -58,7 +58,7 @@ def problems_with_chained_clones(draw):
     st.booleans(),
     st.randoms(use_true_random=False),
 )
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_the_fast_model_counts_what_the_table_says(problem, at_need, random):
     problem = with_views(problem, random)
     if at_need:

@@ -46,7 +46,7 @@ def taken(array: np.ndarray, axis: int, intervals: Intervals) -> np.ndarray:
     return np.take(array, [k for a, b in intervals for k in range(a, b)], axis)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_parts_of_parts_in_other_shapes(data: st.DataObject) -> None:
     root = data.draw(shapes(data.draw(st.sampled_from([24, 36, 64]))))

@@ -22,7 +22,7 @@ def assert_same_loads(one: Loads, other: Loads) -> None:
 
 
 @given(connected_problems(), st.integers(0, 1000), st.integers(1, 300), st.booleans())
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_the_best_of_a_walk_is_valid_with_the_period_of_the_fast_model(
     problem, seed, steps, at_need
 ):

@@ -188,7 +188,7 @@ def test_tiles_with_their_halos_are_proven(case: Case) -> None:
     assert not found.outputs
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases(), st.data())
 def test_other_halos_are_proven_only_if_they_compute_the_same(
     case: Case, data: st.DataObject

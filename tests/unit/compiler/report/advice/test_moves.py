@@ -43,7 +43,7 @@ def relayed(problem):
 
 
 @given(connected_problems(), st.sampled_from([1, 3]), st.randoms(use_true_random=False))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_the_moves_that_help_are_those_of_all_tried(problem, pipelines, random):
     problem = relayed(problem)
     placement = forward_placement(problem, random)

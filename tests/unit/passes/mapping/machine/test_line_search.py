@@ -26,7 +26,7 @@ def test_no_bound_is_above_the_best_of_all_placements(first: int) -> None:
 @pytest.mark.parametrize("text", ["local_search", "multilevel", "reorder", "portfolio"])
 def test_strategies_find_valid_placements_near_the_best(text: str) -> None:
     ratios = []
-    for seed in range(16):
+    for seed in range(10):
         found = machine_case(seed)
         problem, periods = found.problem, periods_of(found.problem)
         along = ANY_MACHINE.adapted(text, strategy_of(text))
@@ -41,7 +41,7 @@ def test_strategies_find_valid_placements_near_the_best(text: str) -> None:
         ratios.append(periods(outcome.chip_of) / found.best_s)
         if outcome.bound is not None:
             assert outcome.bound.seconds <= found.best_s * (1 + 1e-9)
-    assert len(ratios) >= 8
+    assert len(ratios) >= 5
     assert np.median(ratios) < 1.0 + 1e-9
     assert max(ratios) < 1.3
 
