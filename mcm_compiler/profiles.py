@@ -176,9 +176,10 @@ def _settled(
         passes = tuple(one.divided_as(DIVISION.get(lead.model)) for one in passes)
     text = print_pipeline(passes)
     replicas = lead.replication.replicas if lead.replication is not None else None
+    rounds = lead.replication.round if lead.replication is not None else 1
     sequences = lead.program.sequences if lead.program is not None else None
     asked = replace(
-        options, passes=text, pins=(), assignment=None, repair_assignment=False, round=1,
+        options, passes=text, pins=(), assignment=None, repair_assignment=False, round=rounds,
         replicas=replicas, sequences=sequences or options.sequences,
     )  # fmt: skip
     names = [one.name for one in passes]

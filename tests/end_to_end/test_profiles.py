@@ -171,14 +171,38 @@ def check_of_written(monkeypatch, compile_all, output):
     return report.diagnostics[0]
 
 
-def test_a_weight_that_the_first_profile_lacks_is_refused(tmp_path, monkeypatch):
-    proto = onnx.parser.parse_model(BRANCHES)
+def with_weights(text, names, folder):
+    """The path of a model with square weights."""
+    proto = onnx.parser.parse_model(text)
     rng = np.random.default_rng(0)
-    for name, shape in (("table", (20, 32)), ("of_long", (32, 32)), ("of_short", (32, 32))):
-        array = rng.standard_normal(shape).astype(np.float32)
+    for name in ("table", *names):
+        array = rng.standard_normal((32, 32)).astype(np.float32)
         proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
-    model, output = tmp_path / "model.onnx", tmp_path / "out"
-    onnx.save(proto, model)
+    onnx.save(proto, folder / "model.onnx")
+    return folder / "model.onnx"
+
+
+def test_further_profiles_have_the_rounds_of_the_first(tmp_path):
+    names = [f"w{at}" for at in range(5)]
+    body = "".join(f" x{at + 1} = MatMul (x{at}, w{at})" for at in range(5))
+    head = BRANCHES.splitlines()[0]
+    ends = "(int64[1,seq] ids) => (float[1,seq,32] x5)"
+    text = f"{head} m {ends} {{ x0 = Gather (table, ids) {body} }}"
+    model = with_weights(text, names, tmp_path)
+    asked = parse_profiles(("long:seq=64", "short:seq=1"), {})
+    options = replace(QUICK, round=2)
+    found = compile_profiles(model, "mcm4", options, asked, output=tmp_path / "out")
+    assert [one.replication.round for one in found] == [2, 2]
+    placed = [
+        [(chip.chip, sorted(chip.model.graph.initializers)) for chip in one.chips] for one in found
+    ]
+    assert placed[0] == placed[1]
+    assert len(placed[0]) == 4
+
+
+def test_a_weight_that_the_first_profile_lacks_is_refused(tmp_path, monkeypatch):
+    model = with_weights(BRANCHES, ("of_long", "of_short"), tmp_path)
+    output = tmp_path / "out"
     asked = parse_profiles(("short:seq=1", "long:seq=8"), {})
     fault = check_of_written(
         monkeypatch, lambda: compile_profiles(model, "mcm4", QUICK, asked, output=output), output
