@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -18,6 +19,14 @@ from mcm_compiler.ir.reading.importer import import_onnx
 
 NOTE: AnnotationKey[str] = AnnotationKey("test_cloning.note", on="node")
 OPS = 40
+
+
+@pytest.fixture(autouse=True)
+def _others_are_not_counted() -> Iterator[None]:
+    """What other tests hold takes a second to look through."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def stores() -> int:
