@@ -147,10 +147,11 @@ def _side(folder: str, opened: OpenedFolder, note: Diagnostic | None) -> Side:
     each = replication.get("chips_each") or int(report["target"]["chips"])
     worst = report["bottleneck"]
     pins = (report.get("options") or {}).get("pins") or []
+    profile = f" (profile {opened.profile})" if opened.profile else ""
     return Side(
         folder=folder,
         family="package",
-        model=str(report["model"]["name"]),
+        model=str(report["model"]["name"]) + profile,
         figures=figures_of(report, program_op_times(opened.program)),
         latency_s=report["latency_s"],
         bottleneck=None if worst is None else str(worst["text"]),

@@ -140,7 +140,9 @@ def compiled_page(compiled: Compiled) -> Page:
     report = compiled.report
     model, target = report["model"], report["target"]
     verdict = verdict_of(report)
-    facts = (verdict["basis"], model_phrase(report), search_phrase(report))
+    profile = "" if compiled.folder is None else compiled.folder.profile
+    shown = [f"profile {profile}"] if profile else []
+    facts = (verdict["basis"], *shown, model_phrase(report), search_phrase(report))
     found = (section(compiled) for section in SECTIONS)
     sections = tuple(section for section in found if section is not None)
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())

@@ -19,7 +19,9 @@ from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.entry.run_folder import run_folder
 from mcm_compiler.checking.profiles_check import check_profiles
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.difference.sides import read_package
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.page.folder_page import checked_folder_page
 from mcm_compiler.profiles import compile_profiles, parse_profiles
 from tests.generators.small_decoders import small_decoder
 
@@ -59,6 +61,14 @@ def test_weights_are_stored_once_and_every_program_is_checked(compiled, spelling
     assert report.holds, report.diagnostics
     names = [text.partition(":")[0] for text in SIZES[spelling][1:]]
     assert {s.name.partition(":")[0] for s in report.steps if ":" in s.name} == set(names)
+
+
+def test_pages_and_comparisons_name_the_profile(compiled):
+    folder, _ = compiled["mha"]
+    assert read_package(folder).model == "decoder.onnx (profile prefill)"
+    for shown, name in ((folder, "prefill"), (profile_folder(folder, "decode"), "decode")):
+        page, _ = checked_folder_page(shown)
+        assert f">profile {name}<" in page.decode()
 
 
 def in_steps(proto, ids, buffer):

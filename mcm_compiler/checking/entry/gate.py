@@ -25,6 +25,7 @@ from mcm_compiler.artifact.manifest import (
     sha256_file,
     target_of,
 )
+from mcm_compiler.artifact.profiles import ProfileFolder
 from mcm_compiler.components.cost_choice import TakesCostModel, choice_of, with_cost_model
 from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -58,6 +59,12 @@ class OpenedFolder:
     _verdicts: dict[int, SimulationResult] = field(
         default_factory=dict[int, "SimulationResult"], repr=False
     )
+
+    @property
+    def profile(self) -> str:
+        """Name of the profile that the folder is read as; empty where it has no profiles."""
+        first = next(iter(self.manifest.profiles), "")
+        return self.path.profile if isinstance(self.path, ProfileFolder) else first
 
     @cached_property
     def chips(self) -> tuple[ChipModel, ...]:
