@@ -33,7 +33,7 @@ SEARCH_GAIN = 0.06
 partition that was searched a little."""
 
 REFINING_NAME = "reorder"
-REFINING = "reorder{start=known,patience=20}"
+REFINING = "reorder{start=known,patience=10}"
 """The search that starts from a known placement, as of a round."""
 
 REFINING_EVALUATIONS = 5_000
