@@ -29,7 +29,6 @@ DEFAULT_REGRESSION = "3%"
         "compile zoo:resnet50 --target mcm36 --html",
         "compile model.onnx --dim batch=1 -O3 --budget 60s -o out",
         "compile models/ --baseline accepted --junit build.xml",
-        "compile decoder.onnx --profile decode:seq=1,past=127 --profile prefill:seq=128,past=0",
     )
 )
 def command(
