@@ -53,7 +53,7 @@ from mcm_compiler.text import json_text
 if TYPE_CHECKING:
     from mcm_compiler.placed.placing import place_model
     from mcm_compiler.report.records.report import Report
-    from mcm_compiler.results.points import SizeRow
+    from mcm_compiler.results.size_rows import SizeRow
     from mcm_compiler.variants.points import Prepared
     from mcm_compiler.variants.prepared_model import Keeper
 

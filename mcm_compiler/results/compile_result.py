@@ -26,7 +26,8 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.results.strictness import reasons_of_claims, reasons_of_verification, unproven
 
 if TYPE_CHECKING:
-    from mcm_compiler.results.points import SensitivityRow, SizeRow
+    from mcm_compiler.results.points import SensitivityRow
+    from mcm_compiler.results.size_rows import SizeRow
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ from mcm_compiler.placements.steps_of_decoders import (
     step_of_model,
 )
 from mcm_compiler.processes.staging import staging
-from mcm_compiler.results.points import SizeRow
+from mcm_compiler.results.size_rows import SizeRow
 from mcm_compiler.text import spec_text
 
 BATCHES = (1, 2, 8, 32)

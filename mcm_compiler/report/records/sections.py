@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 from mcm_compiler.contracts.objectives import ObjectiveKind
-from mcm_compiler.results.points import SizeRow
+from mcm_compiler.results.size_rows import SizeRow
 from mcm_compiler.text.json_text import Amount, Count, Index, Size, Whole
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from mcm_compiler.report.records import verdict as records
 from mcm_compiler.text.units import count_text, percent_text
-
-if TYPE_CHECKING:
-    # Keys of builds are made without the libraries that records of compiles need.
-    from mcm_compiler.report.records import verdict as records
 
 VERDICT: Final = "verdict"
 """Name of the field of a report; those of earlier releases lack it."""
