@@ -111,12 +111,12 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
     runs, modelled = False, True
     for node in nodes:
         work = formula_work(node)
+        sources = [behind.get(v, v) for v in node.inputs if v is not None]
         if is_view(node) and (source := node.inputs[0]) is not None:
             behind[node.outputs[0]] = behind.get(source, source)
         else:
             produced.update(node.outputs)
             written |= _written_bytes(node, storage)
-            sources = [behind.get(v, v) for v in node.inputs if v is not None]
             if node.op_type not in RANGES or not in_registers.isdisjoint(sources):
                 in_registers.update(node.outputs)
         modelled = modelled and work is not None
@@ -125,8 +125,9 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
             runs = True
             gemms += _gemms(node, work, storage, in_registers, behind)
             right = node.inputs[1] if len(node.inputs) > 1 else None
-            chained = right is None or node.inputs[0] in produced or not is_constant(right)
-            rights += [None if chained else right] * len(work.gemms)
+            chained = right is None or sources[0] in produced or not is_constant(right)
+            several = len(work.gemms) > 1  # of weights of their own
+            rights += [None if chained or several else right] * len(work.gemms)
             lane_ops += _lane_ops(node, work, storage)
             for value, size in _operand_bytes(node, work, storage).items():
                 root = behind.get(value, value)

@@ -10,6 +10,7 @@ import pytest
 
 from mcm_compiler.contracts.cost import NodeCost
 from mcm_hardware.chip.cycle_model import cycle_model, launch_seconds
+from mcm_hardware.chip.kernel_work import kernel_work
 from mcm_hardware.chip.roofline import copy_seconds
 from mcm_hardware.chip.tile_cycles import (
     left_readings,
@@ -120,6 +121,19 @@ def test_rows_of_products_by_one_weight_go_through_the_array_together(model, chi
     assert together.seconds == pytest.approx(costs.group_cost(list(both.graph)).seconds)
     # What waits for the first product's result cannot go with it.
     assert cost("y = MatMul (x, w) z = MatMul (y, w)").seconds > together.seconds
+    assert cost("y = MatMul (x, w) v = Flatten (y) z = MatMul (v, w)").seconds > together.seconds
+
+
+def test_products_of_one_op_by_weights_of_their_own_stay_apart(model, chip):
+    graph = model(
+        "g (float[1,2,16] x, float[1,64,16] w, float[1,64,16] r) => (float[1,1,2,16] z)"
+        " { y = LSTM <hidden_size = 16> (x, w, r) z = Relu (y) }"
+    ).graph
+    for value in graph.inputs[1:]:
+        value.const_value = ir.tensor(np.zeros((1, 64, 16), np.float32))
+    products = kernel_work(list(graph), chip.storage).gemms
+    assert len(products) == 2
+    assert products == kernel_work([graph[0]], chip.storage).gemms
 
 
 @pytest.mark.parametrize(
