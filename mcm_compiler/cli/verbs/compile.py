@@ -90,12 +90,12 @@ def command(
     elif baseline is None:
         raise click.UsageError("--max-regression needs --baseline")
     guard = Guard(junit, baseline, max_regression)
-    told = sensitivities or (html and gives_figures(options.passes))
-    settings = Settings(target, options, force, diagnosed, strict, html, told)
+    sensitive = sensitivities or (html and gives_figures(options.passes))
+    settings = Settings(target, options, force, diagnosed, strict, html, sensitive)
     first, *further = models
     if profile:
         unfit = {
-            "--sensitivities or --html": told,
+            "--sensitivities or --html": sensitive,
             "--print-after": bool(print_after),
             "--assignment-out": assignment_out is not None,
             "--junit or --baseline": guard.reports() or baseline is not None,

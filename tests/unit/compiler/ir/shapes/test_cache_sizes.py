@@ -52,9 +52,9 @@ def imported(text, **sizes):
 def test_sizes_that_contradict_each_other_are_refused(text, sizes, why):
     with pytest.raises(CompileError) as caught:
         imported(text, **sizes)
-    (told,) = caught.value.diagnostics
-    assert told.code == "MCM-P083"
-    assert why in told.message
+    (found,) = caught.value.diagnostics
+    assert found.code == "MCM-P083"
+    assert why in found.message
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_caches_that_grow_and_those_of_one_buffer_pass(text, sizes):
 
 
 def test_a_present_that_is_longer_than_the_file_says_is_a_warning():
-    told = [note for note in imported(grouped(), P=8)[1] if note.code == "MCM-P084"]
-    assert len(told) == 1
-    assert (told[0].severity, told[0].at) == ("warning", "output 'present_0'")
-    assert "[1, 2, 5, 8]" in told[0].message
-    assert "[1, 2, 8, 8]: past and present are taken for one buffer" in told[0].message
+    found = [note for note in imported(grouped(), P=8)[1] if note.code == "MCM-P084"]
+    assert len(found) == 1
+    assert (found[0].severity, found[0].at) == ("warning", "output 'present_0'")
+    assert "[1, 2, 5, 8]" in found[0].message
+    assert "[1, 2, 8, 8]: past and present are taken for one buffer" in found[0].message
 
 
 @pytest.mark.parametrize("style", ["genai", "attention"])
@@ -78,6 +78,6 @@ def test_a_present_that_the_file_says_is_shorter_than_its_past_is_a_warning(styl
     model = Llama(**sizes, style=style, past=7).build()
     for value in model.graph.outputs[1:]:
         value.shape = ir.Shape([1, 1, 4, 16])
-    (told,) = (note for note in import_model(model, "m")[1] if note.code == "MCM-P084")
-    assert "[1, 1, 4, 16] of 'present.0.key', and the op makes [1, 1, 8, 16]" in told.message
-    assert "the past is [1, 1, 7, 16], and the sizes of the op are used" in told.message
+    (found,) = (note for note in import_model(model, "m")[1] if note.code == "MCM-P084")
+    assert "[1, 1, 4, 16] of 'present.0.key', and the op makes [1, 1, 8, 16]" in found.message
+    assert "the past is [1, 1, 7, 16], and the sizes of the op are used" in found.message
