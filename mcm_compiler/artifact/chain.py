@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import TensorEntry
-from mcm_compiler.contracts.chips import dataflow_order
+from mcm_compiler.contracts.chips import dataflow_order, pieces_of, with_state_wires
 from mcm_compiler.contracts.sharding.sharding import HostJoin, host_joins
 from mcm_compiler.contracts.target import HOST, ChipState, Wire
 from mcm_compiler.contracts.verification import ClassRuns
@@ -95,9 +95,12 @@ def _run(
 ) -> list[dict[str, Any]]:
     inboxes: list[dict[int, dict[str, Any]]] = [{HOST: {}} for _ in batches]
     for inbox, feeds in zip(inboxes, batches, strict=True):
-        _deliver(HOST, feeds, wires, inbox)
-    for state in states if batches else ():
-        inboxes[0].setdefault(state.chip, {})[state.past] = batches[0][state.past]
+        _deliver(HOST, {**feeds, **_cut(feeds, wires)}, wires, inbox)
+    everything = with_state_wires(wires, states)
+    if batches:
+        first = {**batches[0], **_cut(batches[0], everything)}
+        for state in states:
+            inboxes[0].setdefault(state.chip, {})[state.past] = first[state.past]
     files = chips if isinstance(chips, Mapping) else {c: layout.chip_file(c) for c in chips}
     for chip in dataflow_order(tuple(files), wires):
         name = files[chip]
@@ -117,7 +120,7 @@ def _run(
             inbox[HOST].update((state.present, tensors[state.present]) for state in own)
     results: list[dict[str, Any]] = []
     for inbox in inboxes:
-        put_together(inbox[HOST], wires)
+        put_together(inbox[HOST], everything)
         missing = [name for name in outputs if name not in inbox[HOST]]
         if missing:
             raise CompileError.of(
@@ -149,52 +152,68 @@ def _deliver(
             inbox.setdefault(destination, {})[wire.tensor] = tensors[wire.tensor]
 
 
+def _cut(feeds: Mapping[str, Any], wires: Sequence[Wire]) -> dict[str, Any]:
+    """The pieces that inputs are taken apart into."""
+    return {
+        tensor: np.ascontiguousarray(
+            feeds[part.output].take(range(part.start, part.stop), part.axis)
+        )
+        for tensor, part in pieces_of(wires, inputs=True).items()
+    }
+
+
 MAX_DEPTH = 2
 """Joins that lead to a graph output: of rows, and of columns."""
 
 
 def joins_of(wires: Sequence[Wire]) -> list[HostJoin]:
     """What the host puts together; see `host_joins`."""
-    return host_joins((wire.tensor, wire.part) for wire in wires if wire.part is not None)
+    return host_joins(pieces_of(wires).items())
 
 
-def in_pieces(outputs: Sequence[TensorEntry], wires: Sequence[Wire]) -> set[str]:
-    """What arrives at the host: each output, or the pieces that it leaves in."""
-    pieces = {wire.tensor: wire.part for wire in wires if wire.part is not None}
+def in_pieces(
+    ends: Sequence[TensorEntry], wires: Sequence[Wire], *, inputs: bool = False
+) -> set[str]:
+    """What arrives at the host, or leaves it: each of `ends`, or the pieces that it is in."""
+    pieces = pieces_of(wires, inputs=inputs)
     joined = {part.graph_output for part in pieces.values()}
-    return ({entry.name for entry in outputs} - joined) | pieces.keys()
+    return ({entry.name for entry in ends} - joined) | pieces.keys()
 
 
 def faults_of_parts(
     outputs: Sequence[TensorEntry],
     wires: Sequence[Wire],
     sent: Mapping[int, Mapping[str, ir.Value]],
+    *,
+    inputs: bool = False,
 ) -> Iterator[tuple[str, str]]:
     """What is wrong with how pieces make up outputs: `(tensor, what)`.
 
-    Each piece goes from its chip to the host alone and has as many elements as its place. Those of
-    one output agree on axis and shape, and lie one behind the other without a gap.
+    Each piece goes from its chip to the host alone and has as many elements as its place, or from
+    the host to one chip. Those of one output or input agree on axis and shape, and lie one behind
+    the other without a gap.
 
     Args:
         outputs: of the model.
         wires: all tensors that travel.
         sent: outputs of each chip's model by name.
+        inputs: whether `outputs` and `sent` are inputs instead.
     """
     shapes = {entry.name: entry.shape for entry in outputs}
+    pieces = pieces_of(wires, inputs=inputs)
     for wire in wires:
-        part = wire.part
-        if part is None:
+        if wire.tensor not in pieces or (part := wire.part) is None:
             continue
-        if wire.destinations != (HOST,) or wire.source == HOST:
+        if not inputs and wire.destinations != (HOST,):
             yield wire.tensor, "gets a piece of an output that no chip sends there alone"
-        if part.depth > MAX_DEPTH:
+        if part.depth > (1 if inputs else MAX_DEPTH):
             yield wire.tensor, f"has a place {part.depth} joins deep"
             return
-        value = sent.get(wire.source, {}).get(wire.tensor)
+        value = sent.get(wire.destinations[0] if inputs else wire.source, {}).get(wire.tensor)
         held = None if value is None else static_shape(value)
         if value is not None and (held is None or math.prod(held) != math.prod(part.piece_shape)):
             yield wire.tensor, f"has a place of {list(part.piece_shape)} for {value}"
-    for join in joins_of(wires):
+    for join in host_joins(pieces.items()):
         yield from _faults_of_join(join, shapes)
 
 
@@ -206,7 +225,7 @@ def _faults_of_join(
         yield join.output, f"has no axis {first.axis} in {list(first.shape)}"
         return
     if first.within is None and shapes.get(join.output) != first.shape:
-        yield join.output, f"knows no output of the shape {list(first.shape)} by that name"
+        yield join.output, f"knows no tensor of the shape {list(first.shape)} by that name"
     if first.within is not None and math.prod(first.shape) != math.prod(first.within.piece_shape):
         yield join.output, f"has a place of {list(first.within.piece_shape)} for {first.shape}"
     at = 0

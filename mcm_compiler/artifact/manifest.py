@@ -18,7 +18,6 @@ from mcm_compiler.contracts.replication import ChipRole, chip_roles
 from mcm_compiler.contracts.target import ChipState, Routing, Target, Wire
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.rounds import class_names, class_of
-from mcm_compiler.graph.states import StatePair
 from mcm_compiler.machines.choices import MOST_CLASSES, MOST_SEQUENCES
 from mcm_compiler.text import json_text
 from mcm_compiler.text.json_text import (
@@ -123,9 +122,9 @@ class FolderStates:
     sequences: Annotated[int, Meta(ge=1, le=MOST_SEQUENCES)] = 1
     reserved: Annotated[int, Meta(ge=1, le=MOST_SEQUENCES)] = 1
 
-    def of_chip(self, chip: int) -> tuple[StatePair, ...]:
+    def of_chip(self, chip: int) -> tuple[ChipState, ...]:
         """The states of one chip."""
-        return tuple(StatePair(s.past, s.present) for s in self.held if s.chip == chip)
+        return tuple(state for state in self.held if state.chip == chip)
 
 
 @dataclass(frozen=True)
@@ -246,6 +245,9 @@ class Manifest:
             own["counted"].pop("round", None)
         if not self.profiles:
             own["counted"].pop("profiles", None)
+        for state in own["states"]["held"]:
+            if not state.get("places"):
+                state.pop("places", None)
         for chip in own["chips"]:
             if not chip.get("shared_data"):
                 chip.pop("shared_data", None)

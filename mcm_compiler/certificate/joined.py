@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.certificate.claims import Certificate
-from mcm_compiler.contracts.chips import GROUP_PROPERTY, chips_in_dataflow_order
+from mcm_compiler.contracts.chips import GROUP_PROPERTY, chips_in_dataflow_order, pieces_of
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, quote
@@ -61,9 +61,14 @@ def join(
         CompileError: MCM-V070 for an op that is not what the certificate says of it.
     """
     work = _Joiner(wires, certificate)
+    places = pieces_of(wires, inputs=True)
+    pieces: dict[str, list[ir.Value]] = {}
+    for name in sorted(places, key=lambda name: places[name].start):
+        pieces.setdefault(places[name].graph_output, []).append(ir.Value(name=name))
     for value in source.graph.inputs:
         if value.name not in source.graph.initializers:
-            work.add_input(value)
+            for own in pieces.get(value.name or "", (value,)):
+                work.add_input(own)
     for chip in chips_in_dataflow_order(chips, wires):
         work.add(chip)
     work.refuse_leftovers()

@@ -9,8 +9,10 @@ import onnx_ir as ir
 
 from mcm_compiler.arrays.dags import following_lists, topological
 from mcm_compiler.contracts.partition import CHIP
+from mcm_compiler.contracts.sharding.sharding import OUTPUT_PARTS, OutputPart
 from mcm_compiler.contracts.target import HOST, ChipModel, ChipState, Wire
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
+from mcm_compiler.graph.states import STATES, StatePair, States
 
 CHIP_MODELS: AnnotationKey[tuple[ChipModel, ...]] = AnnotationKey(
     "chip_models", derived_from=(GRAPH, CHIP)
@@ -54,9 +56,7 @@ def kernels_of(nodes: Iterable[ir.Node]) -> list[list[ir.Node]]:
 
 def states_of(chips: Iterable[ChipModel]) -> tuple[ChipState, ...]:
     """The states of all chips."""
-    return tuple(
-        ChipState(pair.past, pair.present, chip.chip) for chip in chips for pair in chip.states
-    )
+    return tuple(state for chip in chips for state in chip.states)
 
 
 def with_state_wires(wires: Iterable[Wire], states: Iterable[ChipState]) -> tuple[Wire, ...]:
@@ -67,9 +67,26 @@ def with_state_wires(wires: Iterable[Wire], states: Iterable[ChipState]) -> tupl
     """
     found = list(wires)
     for state in states:
-        found.append(Wire(state.past, HOST, (state.chip,)))
-        found.append(Wire(state.present, state.chip, (HOST,)))
+        past, present = state.places or (None, None)
+        found.append(Wire(state.past, HOST, (state.chip,), past))
+        found.append(Wire(state.present, state.chip, (HOST,), present))
     return tuple(found)
+
+
+def pieces_of(wires: Iterable[Wire], *, inputs: bool = False) -> dict[str, OutputPart]:
+    """The places of pieces of outputs, which the host puts together; of inputs, which it cuts."""
+    return {w.tensor: w.part for w in wires if w.part and (w.source == HOST) == inputs}
+
+
+def whole_states(model: ir.Model) -> tuple[StatePair, ...]:
+    """The states of a model as its source has them, of which it may hold pieces."""
+    parts = OUTPUT_PARTS.find(model) or {}
+
+    def whole(name: str) -> str:
+        return parts[name].graph_output if name in parts else name
+
+    pairs = (STATES.find(model) or States(())).pairs
+    return tuple(dict.fromkeys(StatePair(whole(p.past), whole(p.present)) for p in pairs))
 
 
 def dataflow_order(chips: Iterable[int], wires: Iterable[Wire]) -> tuple[int, ...]:

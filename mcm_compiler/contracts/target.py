@@ -47,7 +47,7 @@ class ChipModel:
     model: ir.Model
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    states: tuple[StatePair, ...] = ()
+    states: tuple[ChipState, ...] = ()
     sequences: int = 1
 
 
@@ -59,7 +59,7 @@ class Wire:
         tensor: its name; the same at both ends.
         source: sending chip, or `HOST`.
         destinations: receiving chips in ascending order, or `(HOST,)`.
-        part: the piece of a graph output, if that leaves in pieces; else None.
+        part: the piece of a graph output or input, if that leaves or comes in pieces; else None.
     """
 
     tensor: str
@@ -85,18 +85,26 @@ class Unsupported:
 
 
 @dataclass(frozen=True)
-class ChipState:
+class ChipState(StatePair):
     """A state that stays on a chip from one inference of a sequence to the next.
 
     Attributes:
-        past: input of the chip's model, and of the source model.
-        present: output of both, the past of the next inference.
+        past: input of the chip's model.
+        present: output of it, the past of the next inference.
         chip: the chip.
+        places: where past and present belong in an input and an output of the source model, if
+            they are pieces; else they are these.
     """
 
-    past: str
-    present: str
     chip: Index
+    places: tuple[OutputPart, OutputPart] | None = None
+
+    @property
+    def whole(self) -> StatePair:
+        """The state of the source model."""
+        if self.places is None:
+            return StatePair(self.past, self.present)
+        return StatePair(*(place.graph_output for place in self.places))
 
 
 __all__ = ["HOST", "OFF_PACKAGE", "Routing", "TargetFamily"]

@@ -149,6 +149,8 @@ class _Chain:
     def run(self, chips: Sequence[ChipModel], given: dict[str, int]) -> None:
         """See the class."""
         self._identities.begin_chips()
+        if self._parts is not None:
+            given = given | self._cut(given, self._parts)
         self._deliver(HOST, given)
         for chip in chips_in_dataflow_order(chips, self._wires):
             graph = chip.model.graph
@@ -167,6 +169,17 @@ class _Chain:
             self._deliver(chip.chip, sent)
         if self._parts is not None:
             self._join(self._parts)
+
+    def _cut(self, given: dict[str, int], parts: PlannedParts) -> dict[str, int]:
+        """The pieces that the host takes inputs apart into."""
+        from mcm_compiler.equivalence.parts.host_joins import cut_models
+
+        cut: dict[str, int] = {}
+        for model in cut_models(self._wires, self._source.model.opset_imports):
+            known = {v: given[v.name] for v in model.graph.inputs if v.name in given}
+            GraphWalk(self._numbers, model, self._identities).run(known, parts.explains)
+            cut |= {value.name or "": known[value] for value in model.graph.outputs}
+        return cut
 
     def _join(self, parts: PlannedParts) -> None:
         """Puts together at the host what leaves in pieces."""

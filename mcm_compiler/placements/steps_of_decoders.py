@@ -9,10 +9,10 @@ from math import inf
 
 import onnx_ir as ir
 
+from mcm_compiler.contracts.chips import whole_states
 from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.graph.source import SOURCE
-from mcm_compiler.graph.states import STATES
 from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.text.units import count_text, seconds_text
 
@@ -75,13 +75,13 @@ def step_of(states: Iterable[tuple[Shape, Shape]], others: Iterable[tuple[str, S
 
 def step_of_model(model: ir.Model) -> Step | None:
     """The step of a model that is compiled; None where the file has no states."""
-    if (states := STATES.find(model)) is None:
+    if not (states := whole_states(model)):
         return None
     graph = SOURCE.get(model).original.graph
     pasts = {value.name: value for value in graph.inputs}
     presents = {value.name: value for value in graph.outputs}
     # Weights that are trained and what optimisers keep are states that a pass brought in.
-    known = [pair for pair in states.pairs if pair.past in pasts and pair.present in presents]
+    known = [pair for pair in states if pair.past in pasts and pair.present in presents]
     if not known:
         return None
     pairs = [(pasts.pop(pair.past), presents[pair.present]) for pair in known]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from msgspec import to_builtins
-
 from mcm_compiler.results.strictness import LOST_STATES
 from mcm_compiler.text.units import (
     UNKNOWN,
@@ -77,16 +75,17 @@ def state_facts(
     inputs, outputs = (
         {entry.name: entry for entry in entries} for entries in (manifest.inputs, manifest.outputs)
     )
-    states = {name for state in held for name in (state.past, state.present)}
+    wholes = dict.fromkeys(state.whole for state in held)
+    states = {name for state in wholes for name in (state.past, state.present)}
     others = [entry for entry in manifest.inputs if entry.name not in states]
     step = step_of(
-        ((inputs[s.past].shape, outputs[s.present].shape) for s in held),
+        ((inputs[s.past].shape, outputs[s.present].shape) for s in wholes),
         ((entry.dtype, entry.shape) for entry in others),
     )
     tokens, batch = step.tokens, step.batch
     side = Replication(manifest.replicas, manifest.chips_each)
     facts: StateFacts = {
-        "held": to_builtins(list(held)),
+        "held": [{"past": s.past, "present": s.present, "chip": s.chip} for s in held],
         "chips": [
             {
                 "chip": chip.chip,

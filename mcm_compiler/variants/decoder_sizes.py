@@ -9,6 +9,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from mcm_compiler.contracts.chips import whole_states
 from mcm_compiler.contracts.cost import costs_in
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.program import PROGRAM, SIMULATION, LoweredProgram, SimulationResult
@@ -126,7 +127,7 @@ class Decoder:
             return import_any(f"{PREFIX}{spec.name}{{{listed}}}", self.options)[0]
         model = SOURCE.get(self.compiled).original.clone()
         presents = {value.name: value for value in model.graph.outputs}
-        behind = {pair.past: presents[pair.present] for pair in STATES.get(self.compiled).pairs}
+        behind = {pair.past: presents[pair.present] for pair in whole_states(self.compiled)}
         for value in free_inputs(model):
             present = behind.get(value.name or "")
             value.shape = ir.Shape(_sizes(value, present, step, (batch, context)))

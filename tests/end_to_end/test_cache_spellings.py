@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from mcm_compiler.api import compile_model
+from mcm_compiler.artifact.layout import ANNOTATED
 from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.entry.gate import open_folder
+from mcm_compiler.checking.entry.run_folder import run_folder
+from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.execution.inputs import random_inputs
+from mcm_compiler.execution.runner import run_model
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.options import CompileOptions
 from mcm_models.zoo.llama import Llama
 from tests.generators.small_decoders import SPELLINGS, small_decoder
+
+WIDE = {"hidden": 64, "heads": 4, "kv_heads": 2}
 
 STYLES = {
     "hf": {},
@@ -24,7 +36,7 @@ def layer(spelling, past=15, **options):
     if spelling in SPELLINGS:
         return small_decoder(spelling, past)
     size = {"layers": 1, "hidden": 32, "heads": 2, "kv_heads": 1, "intermediate": 32, "vocab": 20}
-    return Llama(**size, positions=past + 1, past=past, style=spelling, **options).build()
+    return Llama(**{**size, **options}, positions=past + 1, past=past, style=spelling).build()
 
 
 @pytest.mark.parametrize("spelling", [*SPELLINGS, *STYLES])
@@ -38,6 +50,60 @@ def test_the_cache_stays_on_its_chip_and_steps_are_bit_identical(spelling):
     assert result.verification.steps == 8
     assert all(output.bit_equal for output in result.verification.outputs)
     assert not any("one run" in note.message for note in result.diagnostics)
+
+
+def in_pieces(count):
+    """Options whose pipeline cuts each cache by heads."""
+    passes = CompileOptions().passes.replace(
+        "parallelize", f"shard_oversized{{caches={count}}},parallelize"
+    )
+    return CompileOptions(level=0, replicas=1, inferences=8, passes=passes)
+
+
+@pytest.mark.parametrize("spelling", [*SPELLINGS, *STYLES])
+def test_a_cache_is_held_in_pieces_bit_identical(spelling, tmp_path):
+    model = layer(spelling, **STYLES.get(spelling, {}), **({} if spelling in SPELLINGS else WIDE))
+    result = compile_model(model, "mcm4", in_pieces(2), output=tmp_path / "m")
+    states = [state for chip in result.chips for state in chip.states]
+    packed = spelling == "gqa-packed"
+    assert len(states) == (2 if packed else 4)
+    assert {state.whole.past for state in states} == {
+        value.name for value in model.graph.inputs if "past" in value.name
+    }
+    told = [one.message for one in result.diagnostics if one.code == "MCM-P086"]
+    into = "" if packed else " into up to 2 pieces"
+    assert told == [f"{0 if packed else 2} of 2 caches cut by heads{into}"]
+    checked = check_folder(tmp_path / "m", seeds=(0,))
+    assert checked.holds
+    assert checked.verification.steps == 8
+    assert all(output.bit_equal for output in checked.verification.outputs)
+
+
+def test_a_cache_in_pieces_is_given_and_returned_whole(tmp_path):
+    model, folder = layer("gqa-shared"), tmp_path / "m"
+    compile_model(model, "mcm4", in_pieces(2), output=folder)
+    feeds = random_inputs(model, 3)
+    first = run_folder(folder, feeds)
+    whole = run_model(folder / ANNOTATED, feeds)
+    assert all(np.array_equal(first[name], whole[name]) for name in whole)
+    second = run_folder(folder, feeds, before=first)
+    pasts = {f"past_{k}": whole[f"present_{k}"] for k in (0, 1)}
+    handed = run_model(folder / ANNOTATED, {**feeds, **pasts})
+    assert all(np.array_equal(second[name], handed[name]) for name in handed)
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_pieces_of_a_cache_that_leave_a_gap_are_refused(tmp_path, end):
+    compile_model(layer("gqa-shared"), "mcm4", in_pieces(2), output=tmp_path / "m")
+    opened = open_folder(tmp_path / "m", further=True)
+    first, *rest = opened.manifest.states.held
+    places = list(first.places)
+    places[end] = replace(places[end], start=1, stop=2)
+    states = replace(opened.manifest.states, held=(replace(first, places=tuple(places)), *rest))
+    opened = replace(opened, manifest=replace(opened.manifest, states=states))
+    with pytest.raises(CompileError) as caught:
+        check_structure(opened)
+    assert {one.code for one in caught.value.diagnostics} == {"MCM-A011"}
 
 
 def cache_traffic(spelling):

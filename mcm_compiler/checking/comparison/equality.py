@@ -21,6 +21,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution import inputs, runner, runtime_values
 from mcm_compiler.execution.piecewise import open_large, run_large
 from mcm_compiler.graph.constants import constant_values, random_outputs
+from mcm_compiler.graph.states import StatePair
 
 HALF_TOLERANCE = 2.0**-7
 """Relative tolerance where a model with 16-bit floats is cut.
@@ -151,9 +152,10 @@ def verify_folder(
     single = with_state_wires(wires, states)
     chain = partial(run_chain, folder, chips, classes=runs or read.classes)
     actual = chain(single, outputs, batches)
-    steps = _steps_of(reference, batches[0], used, states)
+    wholes = tuple(dict.fromkeys(state.whole for state in states))
+    steps = _steps_of(reference, batches[0], used, wholes)
     if steps:
-        steps, stepped = _stepped(folder / layout.ANNOTATED, steps, states)
+        steps, stepped = _stepped(folder / layout.ANNOTATED, steps, wholes)
         expected += [{name: made[name] for name in outputs} for made in stepped]
         actual += chain(wires, outputs, steps, states=states)
         batches += steps
@@ -211,7 +213,7 @@ def _steps_of(
     reference: ir.Model,
     first: Mapping[str, Any],
     seeds: Sequence[int],
-    states: Sequence[ChipState],
+    states: Sequence[StatePair],
 ) -> list[Mapping[str, Any]]:
     """Inputs of successive steps; none where nothing would be handed on."""
     handed = [first.get(state.past) for state in states]
@@ -222,7 +224,7 @@ def _steps_of(
 
 
 def _stepped(
-    path: Path, steps: list[Mapping[str, Any]], states: Sequence[ChipState]
+    path: Path, steps: list[Mapping[str, Any]], states: Sequence[StatePair]
 ) -> tuple[list[Mapping[str, Any]], list[dict[str, Any]]]:
     """Steps of one sequence that the model runs on, and its outputs."""
     try:

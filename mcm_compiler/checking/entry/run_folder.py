@@ -49,7 +49,8 @@ def run_folder(
     manifest = gate.open_folder(folder, further=True).manifest
     held = manifest.states.held
     if before is not None:
-        inputs = {**inputs, **{s.past: before[s.present] for s in held if s.present in before}}
+        wholes = [s.whole for s in held]
+        inputs = {**inputs, **{s.past: before[s.present] for s in wholes if s.present in before}}
     if steps > 1 and not held:
         raise CompileError(_stateless(steps))
     count = steps if manifest.round == 1 else _in_rounds(inputs, manifest)
@@ -65,7 +66,7 @@ def run_folder(
                 return made[0]
             return {name: np.stack([one[name] for one in made]) for name in outputs}
         made = chain.run_chain(folder, chips, manifest.wires, outputs, batches, states=held)
-    last = {state.present for state in held}
+    last = {state.whole.present for state in held}
     return {
         name: made[-1][name] if name in last else np.stack([step[name] for step in made])
         for name in outputs

@@ -55,7 +55,7 @@ def check_states(
         present = starts.get(state.chip, {}).get(state.present)
         if past is None or present is None:
             why = f"the chip has no {quote(state.past if past is None else state.present)}"
-        elif state.past not in model_inputs or state.present not in model_outputs:
+        elif state.whole.past not in model_inputs or state.whole.present not in model_outputs:
             why = "it is none of the model's"
         elif pasts[state.past] > 1 or presents[state.present] > 1:
             why = "it is held twice"
@@ -161,15 +161,19 @@ def _check_wires(
         starts: outputs of each chip's model by name.
         ends: its inputs.
     """
-    outputs = manifest.of_classes(manifest.outputs)
+    outputs, inputs = map(manifest.of_classes, (manifest.outputs, manifest.inputs))
+    wires = manifest.run_wires
     faults = [
         _loose(tensor, HOST, what)
-        for tensor, what in faults_of_parts(outputs, manifest.wires, starts)
+        for tensor, what in (
+            *faults_of_parts(outputs, wires, starts),
+            *faults_of_parts(inputs, wires, ends, inputs=True),
+        )
     ]
-    host_inputs = {entry.name for entry in manifest.of_classes(manifest.inputs)}
-    host_outputs = in_pieces(outputs, manifest.wires)
+    host_inputs = in_pieces(inputs, wires, inputs=True)
+    host_outputs = in_pieces(outputs, wires)
     delivered: set[tuple[int, str]] = set()
-    for wire in manifest.run_wires:
+    for wire in wires:
         have = host_inputs if wire.source == HOST else starts.get(wire.source, {}).keys()
         if wire.tensor not in have:
             faults.append(_loose(wire.tensor, wire.source, "does not send it"))

@@ -90,10 +90,10 @@ SHARDING_PLAN: AnnotationKey[ShardingPlan] = AnnotationKey("sharding_plan", deri
 
 @dataclass(frozen=True)
 class OutputPart:
-    """The place of a piece in a graph output.
+    """The place of a piece in a graph output, or in a graph input.
 
     Attributes:
-        output: the graph output.
+        output: the graph output, or the input.
         axis: along which its pieces lie side by side.
         start: where this one begins.
         stop: one past its end.
@@ -169,7 +169,8 @@ def host_joins(pieces: Iterable[tuple[str, OutputPart]]) -> list[HostJoin]:
 OUTPUT_PARTS: AnnotationKey[Mapping[str, OutputPart]] = AnnotationKey(
     "output_parts", derived_from=()
 )
-"""Graph outputs of the compiled model that are pieces of the source's, by name: a record."""
+"""Graph outputs and inputs of the compiled model that are pieces of the source's, by name: a
+record."""
 
 
 def sharded_dim(value: ir.Value, axis: int, num_shards: int, runs: int = 1) -> ir.ShardedDim:

@@ -85,6 +85,7 @@ class _Loops:
             own[along] = tuple((a * each, b * each) for a, b in units)
         if law.units_attribute:
             self.units[law.units_attribute] = length(units)
+        self.units |= {name: each * length(units) for name, each in law.units_each.items()}
         return True
 
     def attributes_fit(self, op: OpKey) -> bool:

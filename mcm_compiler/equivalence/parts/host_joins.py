@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.contracts.chips import pieces_of
 from mcm_compiler.contracts.sharding.sharding import OutputPart, host_joins
 from mcm_compiler.contracts.target import Wire
 
@@ -22,8 +23,32 @@ def join_models(wires: Sequence[Wire], opsets: Mapping[str, int]) -> list[ir.Mod
         wires: all tensors that travel.
         opsets: versions by domain.
     """
-    found = [(wire.tensor, wire.part) for wire in wires if wire.part is not None]
-    return [_join(join.output, join.pieces, opsets) for join in host_joins(found)]
+    found = host_joins(pieces_of(wires).items())
+    return [_join(join.output, join.pieces, opsets) for join in found]
+
+
+def cut_models(wires: Sequence[Wire], opsets: Mapping[str, int]) -> list[ir.Model]:
+    """A model for each piece of an input: from the input to the piece.
+
+    Args:
+        wires: all tensors that travel.
+        opsets: versions by domain.
+    """
+    return [_cut(*piece, opsets) for piece in pieces_of(wires, inputs=True).items()]
+
+
+def _cut(tensor: str, part: OutputPart, opsets: Mapping[str, int]) -> ir.Model:
+    whole = ir.Value(name=part.output)
+    numbers = (part.start, part.stop, part.axis)
+    bounds = [
+        ir.Value(name=f"{tensor}/{at}", const_value=ir.Tensor(np.array([number], np.int64)))
+        for at, number in zip(("start", "stop", "axis"), numbers, strict=True)
+    ]
+    cut = ir.Node("", "Slice", [whole, *bounds], outputs=[ir.Value(name=tensor)])
+    graph = ir.Graph(
+        [whole], cut.outputs, nodes=[cut], initializers=bounds, opset_imports=dict(opsets)
+    )
+    return ir.Model(graph, ir_version=10)
 
 
 def _join(

@@ -29,6 +29,7 @@ class Law:
         combined: the op that puts partial results together, such as "Add"; "" for parts.
         counted_once: operand that only one of the partial results may count in, or -1.
         units_attribute: an attribute that is the number of units of the part, or "".
+        units_each: attributes that are a number for each unit of the part.
     """
 
     operands: Axes
@@ -36,6 +37,7 @@ class Law:
     combined: str = ""
     counted_once: int = -1
     units_attribute: str = ""
+    units_each: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True)
@@ -419,8 +421,68 @@ def _resize(op: WholeOp, position: int, axis: int) -> Law | None:
     return Law({0: (axis, 1)}, ((axis, 1),)) if kept else None
 
 
+def _grouped_heads(op: WholeOp, position: int, axis: int) -> Law | None:
+    """Every key-value head has its queries, its past and its present; all else is of all heads."""
+    grouped = op.key.op_type == "GroupQueryAttention"
+    pasts = (3, 4) if grouped else (6, 7)
+    heads = op.key.number("num_heads", 0)
+    groups = op.key.number("kv_num_heads", 0) if grouped else heads
+    given = (0, 1, 2, *pasts)
+    allowed = {*given, *((5, 6, 7, 8) if grouped else (5,))}
+    named = {at for at, number in enumerate(op.key.inputs) if number is not None}
+    if not named.issuperset(given) or not named <= allowed:
+        return None
+    shapes = [op.shapes[at] if at < len(op.shapes) else None for at in given]
+    bias = None if grouped or op.key.reads(5) is None else op.shapes[5]
+    if groups < 1 or heads % groups or any(s is None for s in shapes) or len(op.results) != 3:
+        return None
+    if [len(s or ()) for s in shapes] != [3, 3, 3, 4, 4] or (bias is not None and len(bias) != 4):
+        return None
+    made, *ends = [shape[2] if shape else 0 for shape in (op.results[0], *shapes[:3])]
+    if any(not end or end % groups for end in (made, *ends)):
+        return None
+    operands: Axes = {at: (2, end // groups) for at, end in enumerate(ends)}
+    operands |= dict.fromkeys(pasts, (1, 1))
+    if bias is not None and bias[1] > 1:
+        operands[5] = (1, 1)
+    if operands.get(position, (-1, 0))[0] != axis:
+        return None
+    counts = {"num_heads": heads // groups} | ({"kv_num_heads": 1} if grouped else {})
+    return Law(operands, ((2, made // groups), (1, 1), (1, 1)), units_each=counts)
+
+
+def _attention(op: WholeOp, position: int, axis: int) -> Law | None:
+    """The same with an axis of heads, which masks may have."""
+    query, key = op.shapes[0], op.shapes[1]
+    if query is None or key is None or len(query) != 4 or len(key) != 4 or query[1] % key[1]:
+        return None
+    if axis != 1:
+        return None
+    each = query[1] // key[1]
+    given = [at for at, number in enumerate(op.key.inputs) if number is not None]
+    operands: Axes = {at: (1, each if at == 0 else 1) for at in given if at in (0, 1, 2, 4, 5)}
+    if 3 in given:
+        mask = op.shapes[3]
+        if mask is None or (len(mask) > 2 and mask[-3] not in (1, query[1])):
+            return None
+        if len(mask) > 2 and mask[-3] > 1:
+            operands[3] = (len(mask) - 3, each)
+    outputs = ((1, each), (1, 1), (1, 1), (1, each))[: len(op.results)]
+    return Law(operands, outputs) if position in operands else None
+
+
+def _scatter(op: WholeOp, position: int, axis: int) -> Law | None:
+    """A cache that tokens are written into, with as many heads."""
+    shape = op.shapes[0]
+    along = op.key.number("axis", -2) % len(shape or (1,))
+    if shape is None or position > 1 or axis in (0, along) or len(op.results) != 1:
+        return None
+    return Law({0: (axis, 1), 1: (axis, 1)}, ((axis, 1),))
+
+
 _MICROSOFT_LAWS: Mapping[str, Callable[[WholeOp, int, int], Law | None]] = {
     **dict.fromkeys(("FastGelu", "Gelu", "QuickGelu"), _same_axis),
+    **dict.fromkeys(("GroupQueryAttention", "MultiHeadAttention"), _grouped_heads),
     "GatherBlockQuantized": _gather_blocks,
     "MatMulNBits": _blocked_matmul,
 }
@@ -443,6 +505,7 @@ _LAWS: Mapping[str, Callable[[WholeOp, int, int], Law | None]] = {
     **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _quantize),
     **dict.fromkeys(("LogSoftmax", "Softmax"), _softmax),
     **dict.fromkeys(_REDUCTIONS, _reduce),
+    "Attention": _attention,
     "BatchNormalization": _batch_normalization,
     "Concat": _concat,
     **dict.fromkeys(CONVOLUTIONS, _conv),
@@ -454,5 +517,6 @@ _LAWS: Mapping[str, Callable[[WholeOp, int, int], Law | None]] = {
     "LayerNormalization": _layer_normalization,
     "MatMul": _matmul,
     "Resize": _resize,
+    "TensorScatter": _scatter,
     "Transpose": _transpose,
 }

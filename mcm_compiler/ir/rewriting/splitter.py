@@ -9,7 +9,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.chips import CHIP_PROPERTY, OWN_PROPERTIES
 from mcm_compiler.contracts.partition import RELAY
 from mcm_compiler.contracts.sharding.sharding import OUTPUT_PARTS
-from mcm_compiler.contracts.target import HOST, ChipModel, Wire
+from mcm_compiler.contracts.target import HOST, ChipModel, ChipState, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.graph.constants import constant_values, consumed_values
@@ -86,6 +86,7 @@ class _Plan:
         for value in self._stored_outputs:
             self._leaving[self.chips[0]][value] = None
 
+        self._parts = OUTPUT_PARTS.find(model) or {}
         self._sequences = states.sequences
         self._states = self._homes_of(states.pairs)
 
@@ -100,6 +101,11 @@ class _Plan:
                 raise ValueError(f"the state '{pair.past}' is not on the chip of its present")
             homes[pair] = home
         return homes
+
+    def _held(self, pair: StatePair, home: int) -> ChipState:
+        past, present = self._parts.get(pair.past), self._parts.get(pair.present)
+        places = (past, present) if past is not None and present is not None else None
+        return ChipState(pair.past, pair.present, home, places)
 
     def _readers(self) -> dict[ir.Value, set[int]]:
         """Chips that read each value from elsewhere, in order of first use."""
@@ -133,12 +139,14 @@ class _Plan:
     def wires(self) -> tuple[Wire, ...]:
         pasts = {pair.past for pair in self._states}
         presents = {pair.present for pair in self._states}
+        parts = self._parts
         wires = [
-            Wire(value.name or "", self._home.get(value, HOST), tuple(sorted(chips)))
+            Wire(value.name or "", source, tuple(sorted(chips)), place)
             for value, chips in self._destinations.items()
             if value.name not in pasts
+            for source in [self._home.get(value, HOST)]
+            for place in [parts.get(value.name or "") if source == HOST else None]
         ]
-        parts = OUTPUT_PARTS.find(self._model) or {}
         for value in dict.fromkeys(self._graph.outputs):
             name = value.name or ""
             if name in presents:
@@ -195,7 +203,7 @@ class _Plan:
             part,
             tuple(value.name or "" for value in inputs),
             tuple(value.name or "" for value in outputs),
-            tuple(pair for pair, home in self._states.items() if home == chip),
+            tuple(self._held(pair, home) for pair, home in self._states.items() if home == chip),
             self._sequences,
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,7 +13,7 @@ from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MapsChips
 from mcm_compiler.contracts.partition import CHIP
 from mcm_compiler.contracts.program import PROGRAM
 from mcm_compiler.contracts.replication import REPLICATION, Replication
-from mcm_compiler.contracts.target import Wire
+from mcm_compiler.contracts.sharding.sharding import OUTPUT_PARTS
 from mcm_compiler.contracts.verification import EMITTED
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.dimensions import free_inputs
@@ -41,7 +40,7 @@ class Emit(Pass):
             CompileError: MCM-X013 where earlier passes took outputs away or added inputs.
         """
         side = REPLICATION.find(model) or Replication(1, 0)
-        _check_ends(SOURCE.get(model).original, model, WIRES.get(model), side.round)
+        _check_ends(SOURCE.get(model).original, model, side.round)
         folder = context.staging.path
         for stale in (*folder.glob("chip_*.onnx"), *folder.glob("*_*.onnx.data")):
             stale.unlink()  # of a run before the graph changed, perhaps on more chips
@@ -61,20 +60,22 @@ class Emit(Pass):
         return False
 
 
-def _check_ends(original: ir.Model, model: ir.Model, wires: Sequence[Wire], classes: int) -> None:
+def _check_ends(original: ir.Model, model: ir.Model, classes: int) -> None:
     """Checks that a compiled model still takes and gives what the original does.
 
     Raises:
         CompileError: MCM-X013.
     """
     given = {value.name for value in model.graph.outputs}
-    given |= {wire.part.graph_output for wire in wires if wire.part is not None}
+    parts = OUTPUT_PARTS.find(model) or {}
+    given |= {part.graph_output for part in parts.values()}
     taken = {n for v in original.graph.inputs for n in class_names(v.name or "", classes)}
     lost = [
         value
         for value in original.graph.outputs
         if not given.issuperset(class_names(value.name or "", classes))
     ]
+    taken |= {name for name, part in parts.items() if part.output in taken}
     added = [value for value in free_inputs(model) if value.name not in taken]
     told = [("no longer makes", "output", lost), ("takes", "input", added)]
     faults = [

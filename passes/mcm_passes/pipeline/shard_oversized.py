@@ -37,6 +37,7 @@ MAX_REFUSED = 5
     tile_rows=at_least(0),
     sram_mib=from_to(0, 2**20),
     grain=at_least(0),
+    caches=at_least(1),
 )
 class ShardOversized(Pass):
     """Replaces each operator whose weights do not fit a chip by operators with a slice each.
@@ -52,6 +53,7 @@ class ShardOversized(Pass):
             target's.
         grain: kernels that take more than this times the work of the model for each chip are cut,
             each along the loop that costs least; 0 cuts none.
+        caches: pieces of the cache of each layer, by heads; 1 leaves them whole.
 
     Raises:
         ValueError: for options out of range.
@@ -66,6 +68,7 @@ class ShardOversized(Pass):
     tile_rows: int = 0
     sram_mib: float = 0.0
     grain: float = 0.0
+    caches: int = 1
 
     def for_chips_of(self, _chips: int, sram_bytes: int) -> Self:
         """See `Pass`."""
@@ -88,6 +91,7 @@ class ShardOversized(Pass):
         target = context.target
         cost_model = target.cost_model()
         limits = self._limits(target)
+        in_pieces = self._cut_caches(model, context)
         parts = dict(sharding.OUTPUT_PARTS.find(model) or {})
         taken = self._cut_kernels(model, context, parts, limits, for_memory=True)
         # Tiles of rows read a streamed weight each, so that they are made of whole ops.
@@ -103,7 +107,24 @@ class ShardOversized(Pass):
         if not rows_first:
             tiled = self._divide_all_rows(model, context, parts, limits, taken)
         sharding.OUTPUT_PARTS.set(model, parts)
-        return bool(demand.oversized) or tiled
+        return bool(demand.oversized) or tiled or in_pieces
+
+    def _cut_caches(self, model: ir.Model, context: PassContext) -> bool:
+        """Divides caches by heads, as `caches` says."""
+        if self.caches < 2 or not STATES.present(model):
+            return False
+        from mcm_passes.parallelism.row_tiles import cache_cuts
+
+        plan, cost_model = FUSION_PLAN.find(model) or FusionPlan(()), context.target.cost_model()
+        cuts = cache_cuts.cache_cuts(model, self.caches)
+        context.report(cache_cuts.cache_note(model, cuts))
+        if not cuts:
+            return False
+        done = cache_cuts.cut_caches(model, cost_model, plan, cuts)
+        FUSION_PLAN.set(model, done.plan)
+        for node in done.nodes if NODE_COST.present(model) else ():
+            NODE_COST.set(node, cost_model.node_cost(node))
+        return True
 
     def _slice_weights(
         self,

@@ -464,9 +464,13 @@ def even_bounds(extent: int, count: int, unit: int) -> tuple[tuple[int, int], ..
 
 
 def cut_kernels(
-    model: ir.Model, cost_model: CostModel, plan: FusionPlan, cuts: Sequence[CutRegion]
+    model: ir.Model,
+    cost_model: CostModel,
+    plan: FusionPlan,
+    cuts: Sequence[CutRegion],
+    given: Mapping[ir.Value, Sequence[ir.Value]] | None = None,
 ) -> CutKernels:
-    """Rewrites a model in place."""
+    """Rewrites a model in place; `given` as of `tile_regions`."""
     graph = model.graph
     constants = constant_values(graph)
 
@@ -475,7 +479,7 @@ def cut_kernels(
             return False
         return not runs_on_host(cost_model, (node,))
 
-    made = tile_regions(graph, cuts, constants, fuses)
+    made = tile_regions(graph, cuts, constants, fuses, given)
     plan = plan_with_slices(plan_of_tiles(plan, made.tiles), made.fused)
     return CutKernels(plan, made.joins, made.nodes)
 

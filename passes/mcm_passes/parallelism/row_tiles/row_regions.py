@@ -39,6 +39,12 @@ CUT_OPS = TILED_OPS | {
 }  # fmt: skip
 """Ops that kernels are cut at, which may sum in another order than the whole."""
 
+CACHE_OPS = TILED_OPS | {
+    "Attention", "Concat", "DequantizeLinear", "Expand", "Identity", "QuantizeLinear",
+    "TensorScatter", "com.microsoft::GroupQueryAttention", "com.microsoft::MultiHeadAttention",
+}  # fmt: skip
+"""Ops that the heads of a cache are taken apart at."""
+
 MANY_ROWS = 64
 """Rows of the smallest tile of a product with few columns; see `least_rows`."""
 
@@ -151,6 +157,34 @@ class RowRegions:
                 if self._take(region, node, factor):
                     self._grow(region, [*node.inputs, *node.outputs])
                     yield region
+
+    def of_cache(self, past: ir.Value, near: set[ir.Node]) -> RowRegion | None:
+        """The ops that each do without the other heads of a cache; None where some do not.
+
+        Args:
+            past: input of some op; its second axis are heads.
+            near: ops that make of a cache what is as large as one. They have to be divided, where
+                the region reads what they make or makes what they read.
+        """
+        reader = past.consumers()[0]
+        rule = self._rule(reader)
+        dims = () if rule is None else rule.inputs[reader.inputs.index(past)] or ()
+        factor = _major(rule, dims[1]) if rule is not None and len(dims) > 2 else None
+        if rule is None or factor is None or (rule.factors[factor].size or 0) < 2:
+            return None
+        region = RowRegion(rule.factors[factor].size or 0)
+        if not self._take(region, reader, factor):
+            return None
+        pending = [*reader.inputs, *reader.outputs]
+        while pending:
+            value = pending.pop()
+            if value is None or value not in region.values or value in self._constants:
+                continue
+            for node in _around(value):
+                behind = node in near or node is not value.producer()
+                if behind and node not in region.ops and self._joins(region, node, value):
+                    pending += [*node.inputs, *node.outputs]
+        return region
 
     def _rule(self, node: ir.Node) -> ShardingRule | None:
         if node in self._taken or operator_name(node.op_type, node.domain) not in self._kinds:

@@ -73,6 +73,7 @@ def tile_regions(
     regions: Sequence[CutRegion],
     constants: set[ir.Value],
     fuses: Callable[[ir.Node], bool] | None = None,
+    given: Mapping[ir.Value, Sequence[ir.Value]] | None = None,
 ) -> TiledRegions:
     """Rewrites a graph in place.
 
@@ -85,8 +86,13 @@ def tile_regions(
         constants: values that depend on no input.
         fuses: whether slices and joins may run with an op; without, they are ops of their own, and
             values are taken apart and put together once each.
+        given: values that are there in the pieces of the regions that read them.
     """
-    return _Tiling(graph, regions, constants, fuses).run()
+    tiling = _Tiling(graph, regions, constants, fuses)
+    for cut in regions:
+        for value in (given or {}).keys() & cut.region.values.keys():
+            tiling.give(cut, value, (given or {})[value])
+    return tiling.run()
 
 
 def _all_of(value: ir.Value, wanted: Slice | None) -> Slice | None:
@@ -116,6 +122,12 @@ class _Tiling:
         self._at = {node: index for index, node in enumerate(graph)}
         self._place = (0, 0)
         self._scope: tuple[int, int] = (0, 0)
+
+    def give(self, cut: CutRegion, value: ir.Value, pieces: Sequence[ir.Value]) -> None:
+        """Has the pieces of a value that the tiles of a region read."""
+        slices = [self._slice(cut, value, index) for index in range(len(cut.bounds))]
+        bounds = [(part.start, part.stop) for part in slices]
+        self._parts[value] = _Pieces(slices[0].axis, bounds, tuple(pieces))
 
     def run(self) -> TiledRegions:
         """See `tile_regions`."""
@@ -242,8 +254,12 @@ class _Tiling:
         maker = value.producer()
         with_maker = maker is not None and self._fuses is not None and self._fuses(maker)
         key = (value, wanted)
-        if with_maker and key in self._sliced:
-            return self._sliced[key]
+        if with_maker and (known := self._sliced.get(key)) is not None:
+            # The check of kernels takes it for a piece by a reader that is no range itself.
+            cut, before = known.producer(), self._make.before
+            if cut is not None and before is not None and before.op_type != "Concat":
+                cut.metadata_props.update(before.metadata_props)
+            return known
         stem = self._make.stem
         if with_maker:
             self._make.stem = f"{value.name}/{wanted.start}_{wanted.stop}"

@@ -257,7 +257,8 @@ def _heads(share: Share) -> ShardForm:
     sizes = {f.name: f.size or 1 for f in share.rule.factors}
     sizes[share.rule.factors[share.factor].name] = share.stop - share.start
     heads = sizes.get("h", 1)
-    counts = {"kv_num_heads": heads, "q_num_heads": heads * sizes.get("g", 1), "num_heads": heads}
+    queries = heads * sizes.get("g", 1)
+    counts = {"kv_num_heads": heads, "q_num_heads": queries, "num_heads": queries}
     return ShardForm({n: count for n, count in counts.items() if n in share.facts.attributes})
 
 
@@ -280,7 +281,9 @@ _FORMS: Mapping[str, Callable[[Share], ShardForm]] = {
     **dict.fromkeys(("Expand", "Reshape"), _to_shape),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _direction),
     "AffineGrid": _affine_grid,
+    "com.microsoft::GroupQueryAttention": _heads,
     "com.microsoft::MatMulNBits": _blocked_matmul,
+    "com.microsoft::MultiHeadAttention": _heads,
     "CenterCropPad": _crop_or_pad,
     "ConstantOfShape": _filled,
     "ConvTranspose": _conv_transpose,

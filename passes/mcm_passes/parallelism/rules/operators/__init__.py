@@ -42,4 +42,8 @@ ONNX_RULES: dict[str, RuleMaker] = {
     operator: maker for rules in FAMILIES.values() for operator, maker in rules.items()
 }
 
-MICROSOFT_RULES: dict[str, RuleMaker] = {"com.microsoft::MatMulNBits": products.blocked_matmul}
+MICROSOFT_RULES: dict[str, RuleMaker] = {
+    "com.microsoft::GroupQueryAttention": attention.grouped_query_attention,
+    "com.microsoft::MatMulNBits": products.blocked_matmul,
+    "com.microsoft::MultiHeadAttention": attention.multi_head_attention,
+}

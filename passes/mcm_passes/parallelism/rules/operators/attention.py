@@ -38,6 +38,39 @@ def attention(op: OpRule, query: Shape, key: Shape) -> ShardingRule:
 _SIDES = ("left", "right")
 
 
+@maker(inputs=1)
+def grouped_query_attention(op: OpRule, query: Shape) -> ShardingRule:
+    """As `attention` with heads within the last dimension; packed queries, keys, values are whole.
+
+    Lengths of sequences are for each of them; tables of positions, and biases of heads, are whole.
+    """
+    heads, all_heads = (int(op.attributes.get(n, 0)) for n in ("kv_num_heads", "num_heads"))
+    given = [*op.inputs, *[None] * 6]
+    named = None not in given[1:5] and len(query) == 3
+    if not named or any(shape is not None for shape in op.inputs[9:]):
+        return op.whole()
+    past = "b h !p !d"
+    lengths = " ".join(["b", *["1"] * (len(given[5] or ()) - 1)])
+    texts = ["b !s (h g !d)", "b !s (h !d)", "b !s (h !d)", past, past, lengths]
+    texts += ["_" for _ in op.inputs[6:]]
+    return _with_heads(op, texts, ["b !s (h g !d)", "b h !u !d", "b h !u !d"], heads, all_heads)
+
+
+@maker(inputs=1)
+def multi_head_attention(op: OpRule, query: Shape) -> ShardingRule:
+    """As `attention` with heads within the last dimension, and keys and values like the queries."""
+    heads, given = int(op.attributes.get("num_heads", 0)), [*op.inputs, *[None] * 8]
+    named = all(given[at] is not None for at in (1, 2, 6, 7)) and len(query) == 3
+    if not named or any(given[at] is not None for at in (3, 4, 8)) or len(given[1] or ()) != 3:
+        return op.whole()
+    bias = given[5] or ()
+    dims = ["b" if bias[:1] == query[:1] else "1", "h" if bias[1:2] == (heads,) else "1"]
+    texts = ["b !s (h !d)", "b !t (h !d)", "b !t (h v)", "_", "_"]
+    texts += [" ".join([*dims, "!s", "!w"]) if len(bias) == 4 else "_"]
+    texts += ["b h !p !d", "b h !p v"]
+    return _with_heads(op, texts, ["b !s (h v)", "b h !u !d", "b h !u v"], heads, heads)
+
+
 @maker()
 def linear_attention(op: OpRule) -> ShardingRule:
     """`b !t (h g !k), b !t (h !k), b !t (h v) -> b !t (h g v)` with a state `b h !k v`."""
