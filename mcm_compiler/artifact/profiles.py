@@ -55,7 +55,8 @@ class ProfileFolder(PosixPath):
     def iterdir(self) -> Generator[Path]:
         """The files by their usual names."""
         for path in Path(os.fspath(self)).iterdir():
-            yield Path(path.name.removeprefix(f"{self.profile}."))
+            usual = path.name.removeprefix(f"{self.profile}.")
+            yield Path(usual if is_own(usual) else path.name)
 
     def with_segments(self, *segments: str | os.PathLike[str]) -> Path:
         """A path derived from this one, which is a plain one."""

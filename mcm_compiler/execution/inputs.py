@@ -43,7 +43,8 @@ def random_inputs(model: ir.Model, seed: int, fill: Fill = "drawn") -> dict[str,
     """Values for all graph inputs of `model`, the same for the same names, shapes and seed.
 
     A sequence gets two elements, an optional its value, and a map one entry. Dimensions that are
-    open have the size that is planned, or 1; inputs of unknown type are left out.
+    open have the size that is planned, or 1; inputs of unknown type are left out. A mask that is
+    drawn admits the first token: softmax of a row without any is NaN.
 
     Args:
         model: whose inputs are filled.
@@ -58,7 +59,10 @@ def random_inputs(model: ir.Model, seed: int, fill: Fill = "drawn") -> dict[str,
         limit = index_limit(value) if fill == "drawn" else None
         constant = 1 if fill == "ones" else 0
         integers = _Integers(limit, constant)
-        feeds[value.name or ""] = _random_value(rng, value.type, value.shape, integers)
+        found = _random_value(rng, value.type, value.shape, integers)
+        if limit is not None and "mask" in (value.name or "") and np.ndim(found) == 2:
+            found[:, :1] |= found.dtype.type(1)
+        feeds[value.name or ""] = found
     return feeds
 
 

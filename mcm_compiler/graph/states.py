@@ -73,7 +73,7 @@ def find_states(
     Args:
         graph: the graph.
         asked: pasts and presents that the user names; None to go by names that exporters give,
-            such as `past_key_values.0.key` and `present.0.key`.
+            such as `past_key_values.0.key` and `present.0.key`, and by ops that append.
 
     Returns:
         The pairs, and diagnostics: errors, MCM-P050 and MCM-P051, about pairs that the user names;
@@ -83,7 +83,7 @@ def find_states(
     inputs = {v.name or "": v for v in graph.inputs if v.name not in graph.initializers}
     outputs = {v.name or "": v for v in graph.outputs}
     if asked is None:
-        pairs, severity = named_pairs(list(inputs), list(outputs)), Severity.WARNING
+        pairs, severity = customary_pairs(inputs, outputs), Severity.WARNING
     else:
         if faults := _name_faults(asked, inputs, outputs):
             return (), faults
@@ -203,8 +203,14 @@ def copies_held(past: ir.Value, present: ir.Value, sequences: int) -> int:
     return sequences if appended(past, present) else sequences + 1
 
 
-def named_pairs(inputs: Sequence[str], outputs: Sequence[str]) -> list[StatePair]:
-    """Pasts and presents by names that exporters give, in the order of the inputs."""
+def customary_pairs(
+    inputs: Mapping[str, ir.Value], outputs: Mapping[str, ir.Value]
+) -> list[StatePair]:
+    """Pasts and presents by names that exporters give, or else by the ops that append to pasts.
+
+    As `Concat` appends to anything, it counts only where it continues several inputs of one shape,
+    such as keys and values.
+    """
     free = dict.fromkeys(outputs)
     pairs: list[StatePair] = []
     for past in inputs:
@@ -212,7 +218,27 @@ def named_pairs(inputs: Sequence[str], outputs: Sequence[str]) -> list[StatePair
         if present is not None:
             del free[present]
             pairs.append(StatePair(past, present))
-    return pairs
+    if pairs:
+        return pairs
+    ends = [(past, outputs[name]) for name in free if (past := _continued(outputs[name]))]
+    ends = [(past, present) for past, present in ends if (past.name or "") in inputs]
+    joined = Counter(str(past.shape) for past, present in ends if _joins(present))
+    return [
+        StatePair(past.name or "", present.name or "")
+        for past, present in ends
+        if not _joins(present) or (joined[str(past.shape)] > 1 and len(past.shape or ()) > 2)
+    ]
+
+
+def _continued(present: ir.Value) -> ir.Value | None:
+    maker = present.producer()
+    reads = maker.inputs if maker is not None else ()
+    return next((past for past in reads if past is not None and appended(past, present)), None)
+
+
+def _joins(present: ir.Value) -> bool:
+    maker = present.producer()
+    return maker is not None and maker.op_type == "Concat"
 
 
 def _present_names(past: str) -> list[str]:

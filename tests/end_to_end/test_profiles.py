@@ -210,6 +210,19 @@ def test_further_profiles_have_the_rounds_of_the_first(tmp_path):
     assert len(placed[0]) == 4
 
 
+def test_constants_that_follow_from_the_sizes_of_a_profile_are_stored_with_it(tmp_path):
+    """As the causal mask of a prompt is, which a step of one token needs no more than a row of."""
+    body = "x = Gather (table, ids) n = Shape (x) a = ConstantOfShape <value = float[1] {1}> (n)"
+    text = BRANCHES.splitlines()[0] + (
+        f" m (int64[1,seq] ids) => (float[1,seq,32] y) {{ {body} t = Trilu (a) y = Add (x, t) }}"
+    )
+    model, output = with_weights(text, (), tmp_path), tmp_path / "out"
+    asked = parse_profiles(("short:seq=1", "long:seq=16"), {})
+    compile_profiles(model, "mcm4", replace(QUICK, chips=1), asked, output=output)
+    assert (output / "long.chip_00.onnx.data").stat().st_size >= 16 * 32 * 4
+    assert check_folder(output).holds
+
+
 def test_a_weight_that_the_first_profile_lacks_is_refused(tmp_path, monkeypatch):
     model = with_weights(BRANCHES, ("of_long", "of_short"), tmp_path)
     output = tmp_path / "out"

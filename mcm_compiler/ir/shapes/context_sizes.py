@@ -9,7 +9,7 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.dimension_formulas import formula_of
 from mcm_compiler.graph.dimensions import free_inputs, sizes_of
-from mcm_compiler.graph.states import named_pairs
+from mcm_compiler.graph.states import customary_pairs
 
 
 def context_sizes(model: ir.Model, context: int, dims: Mapping[str, int]) -> dict[str, int]:
@@ -31,7 +31,7 @@ def context_sizes(model: ir.Model, context: int, dims: Mapping[str, int]) -> dic
     """
     values = {v.name or "": v for v in free_inputs(model)}
     made = {v.name or "": v for v in model.graph.outputs}
-    states = {pair.past: pair.present for pair in named_pairs(list(values), list(made))}
+    states = {pair.past: pair.present for pair in customary_pairs(values, made)}
     shapes = {name: sizes_of(value) or () for name, value in values.items()}
     given = {name: shape for name, shape in shapes.items() if name not in states}
     batch = {shape[0] for shape in given.values() if shape}
@@ -52,8 +52,10 @@ def context_sizes(model: ir.Model, context: int, dims: Mapping[str, int]) -> dic
         for axis, size in _open(shapes[past]):
             if size in (*batch, tokens) or formula_of(size) is not None:
                 continue
-            buffer = axis < len(behind) and behind[axis] == size
-            _give(found, size, context if buffer else context - step, context)
+            if not (axis < len(behind) and behind[axis] == size):
+                _give(found, size, context - step, context)
+            elif found.get(size, 0) < context:  # a buffer may be longer
+                _give(found, size, context, context)
             whole = True
     if not whole:
         names = dict.fromkeys(s for shape in shapes.values() for _, s in _open(shape) if s)

@@ -8,6 +8,7 @@ are inferred by onnx where the values that decide are known.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,9 +31,9 @@ _STANDARD = ("", "ai.onnx")
 _RUNTIME = "com.microsoft"
 
 _STANDARD_RULES = frozenset(
-    {"Add", "Cast", "Concat", "Div", "Equal", "Expand", "Gather", "Max", "Min", "Mul", "Neg",
-     "Range", "ReduceProd", "Reshape", "Shape", "Size", "Slice", "Squeeze", "Sub", "Tile",
-     "Unsqueeze", "Where"}
+    {"Add", "Cast", "Concat", "ConstantOfShape", "Div", "Equal", "Expand", "Gather", "Max", "Min",
+     "Mul", "Neg", "Range", "ReduceProd", "Reshape", "Shape", "Size", "Slice", "Squeeze", "Sub",
+     "Tile", "Unsqueeze", "Where"}
 )  # fmt: skip
 """Ops of ONNX that compute with symbolic sizes."""
 
@@ -143,9 +144,15 @@ class _Rules(SymbolicShapeInference):
         """Whether the rule is right for the numbers at hand."""
         if node.op_type in ("Squeeze", "Unsqueeze") and len(node.input) > 1:
             return bool(self._entries(node.input[1]))
-        if node.op_type not in ("Div", "Equal", "Where"):
+        if node.op_type == "Squeeze" and not node.attribute:  # takes open sizes for other than one
+            sizes = _sizes_of(self.known_vi_[node.input[0]].type.tensor_type)
+            return sizes is not None and None not in sizes
+        if node.op_type not in ("ConstantOfShape", "Div", "Equal", "Where"):
             return True
         data = [self._entries(name) for name in node.input]
+        if node.op_type == "ConstantOfShape":  # the rule makes the tensor
+            sizes = [size for size in data[0] if _is_number(size) and size >= 0]
+            return len(sizes) == len(data[0]) and math.prod(sizes) * 8 <= MAX_VALUE_BYTES
         if node.op_type == "Where":
             return all(map(_is_number, data[0]))
         pairs = [(a, b) for a in data[0] for b in data[1]]
@@ -334,8 +341,6 @@ def _is_covered(node: ir.Node) -> bool:
             return not attributes.get_int("allowzero", 0)
         case "Cast":
             return attributes.get_int("to", 0) in _WHOLE
-        case "Squeeze":  # without axes, it takes open dimensions for other than one
-            return "axes" in attributes or len(node.inputs) == 2
         case "Range":
             return all(v is None or v.dtype in _WHOLE for v in node.inputs)
         case _:

@@ -53,6 +53,29 @@ def test_other_names_are_left_alone(past, present):
     assert find_states(cache(past, present), None) == ((), [])
 
 
+JOIN = "{} = Concat <axis = 2> ({}, n)"
+ENDS = "float[1,2,3,4] a, float[1,2,3,4] b, float[1,2,1,4] n", "float[1,2,4,4] c, float[1,2,4,4] d"
+
+
+@pytest.mark.parametrize(
+    ("ends", "body", "found"),
+    [
+        (ENDS, f"{JOIN.format('c', 'a')} {JOIN.format('d', 'b')}", [("a", "c"), ("b", "d")]),
+        (ENDS, "y, c, d = Attention (n, n, n, , a, b)", [("a", "c"), ("b", "d")]),
+        # One input alone may be anything that is joined, and so may new rows in front.
+        (ENDS, f"{JOIN.format('c', 'a')} d = Concat <axis = 2> (n, b)", []),
+        (
+            ("float[2,3] a, float[2,3] b, float[2,1] n", "float[2,4] c, float[2,4] d"),
+            "c = Concat <axis = 1> (a, n) d = Concat <axis = 1> (b, n)",
+            [],
+        ),
+    ],
+)
+def test_pasts_of_other_names_are_known_by_what_appends_to_them(ends, body, found):
+    pairs, told = find_states(graph(*ends, body), None)
+    assert (list(pairs), told) == ([StatePair(*pair) for pair in found], [])
+
+
 def test_the_user_may_name_any_pair_or_none():
     pairs, told = find_states(cache("x", "y"), [("x", "y")])
     assert pairs == (StatePair("x", "y"),)

@@ -31,6 +31,7 @@ def decoder(past: int | str, present: int | str, mask: int | str = "total") -> i
         (decoder("past", "total"), {"batch": 4}, {"batch": 4, "seq": 1, "past": 63, "total": 64}),
         # One buffer has room for the new tokens too.
         (decoder("most", "most"), {}, {"seq": 1, "most": 64, "total": 64}),
+        (decoder("most", "most"), {"most": 80}, {"seq": 1, "most": 80, "total": 64}),
         # Formulas follow from their names.
         (decoder("past", "past + seq", "past + seq"), {}, {"seq": 1, "past": 63}),
     ],

@@ -166,6 +166,19 @@ def test_claims_that_follow_need_no_run_of_a_large_model(claim, cheap_bytes, com
     assert [sizes(made[name]) for name in "gyz"] == [[2, 3, 8], [3, 16], [3, 16]]
 
 
+def test_sizes_as_exporters_of_decoders_compute_them_need_no_run(no_run):
+    """Whether a size of Expand is -1, and lengths for Range by Squeeze without axes."""
+    proto = parsed(
+        "m (float[2,3,8] x, float[1,3,1] v) => (float[A,B,C] y, int64[N] r)"
+        " <int64[1] three = {3}, int64 zero = {0}, int64 one = {1}, int64[3] open = {-1,-1,-1}> {"
+        " h = Shape <start = 0, end = 1> (x) l = Shape <start = 2> (x) z = Concat <axis = 0>"
+        " (h, three, l) e = Equal (z, open) o = ConstantOfShape <value = int64[1] {1}> (three)"
+        " s = Where (e, o, z) y = Expand (v, s) n = Squeeze (l) r = Range (zero, n, one) }"
+    )
+    model, _ = import_model(ir.from_proto(proto), "m")
+    assert [sizes(value) for value in model.graph.outputs] == [[2, 3, 8], [8]]
+
+
 def test_sizes_that_cancel_are_found():
     values = inferred(
         "m (float[4,6] x) => (float[M,N] y)"
