@@ -100,17 +100,27 @@ KINDS: dict[str, Kind] = {
 
 
 _MOVED = (
-    ("random annealing", "in the plug-in tools/reproduce/mcm_study/search_baselines.py (--plugin)"),
     (
-        "metis kahip",
+        "strategy.random strategy.annealing",
+        "in the plug-in tools/reproduce/mcm_study/search_baselines.py (--plugin)",
+    ),
+    (
+        "strategy.metis strategy.kahip",
         "a peer now, which tools/bench/peers.py of a checkout compares; take portfolio",
     ),
-    ("corrected judge_search", "replaced by local_search{simulated=true}, which -O3 has"),
-    ("greedy", "replaced by dp{orders=1}, which -O0 has"),
-    ("lns", "replaced by reorder{start=known,tolerance=0.05}, which -O3 has"),
-    ("stages", "replaced by local_search, which runs on every package"),
+    (
+        "strategy.corrected strategy.judge_search",
+        "replaced by local_search{simulated=true}, which -O3 has",
+    ),
+    ("strategy.greedy", "replaced by dp{orders=1}, which -O0 has"),
+    ("strategy.lns", "replaced by reorder{start=known,tolerance=0.05}, which -O3 has"),
+    ("strategy.stages", "replaced by local_search, which runs on every package"),
+    (
+        "placer.hierarchical placer.hierarchical-groups placer.logits",
+        "in the plug-in tools/reproduce/hier_planner/plugin.py (--plugin); take portfolio",
+    ),
 )
-MOVED = {f"strategy.{name}": f"it is {now}" for names, now in _MOVED for name in names.split()}
+MOVED = {name: f"it is {now}" for names, now in _MOVED for name in names.split()}
 """Where components of earlier releases are, for whoever asks for one, by `KIND.NAME`."""
 
 

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 from hier_physics import first_gpu, judged, on_one
+from hier_planner.planning import PlannerError
 from hier_study import pretrained_table
 from hier_study.page import read_rows, record_path, write_record, write_section
 from hier_study.paper_graphs import PaperGraph, chosen
@@ -40,6 +41,7 @@ from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator, StepResults, StepTrace
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest, Simulate
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
@@ -205,7 +207,7 @@ def cell(
     }
     try:
         answer = _place(method, request)
-    except CompileError as error:
+    except (CompileError, PlannerError) as error:
         spent = time.process_time() - began
         return record | {"failed": str(error), "cpu_s": round(spent, 2)}
     spent = time.process_time() - began
@@ -300,6 +302,7 @@ def main() -> int:
         write_section("planner", section(known_rows()))
         write_section("pretrained", pretrained_table.section(known_rows(TRAINED)))
         return 0
+    load_plugin(Path(__file__).parent / "hier_planner" / "plugin.py")
     use_one_thread()
     given = options.methods
     methods = METHODS if given is None else _NAMES.findall(given)

@@ -214,13 +214,11 @@ def test_a_placer_by_a_rule_is_compared_with_all_placements(placer: str) -> None
     assert found.gap == pytest.approx(found.seconds / least - 1.0)
 
 
-def test_a_placer_that_learns_delivers_no_worse() -> None:
-    found = place_model(
-        small_model(), "box-cpu-gpu", PlaceOptions(placer="logits", evaluations=4, segments="none")
-    )
+def test_a_placer_that_searches_delivers_no_worse() -> None:
+    options = PlaceOptions(placer="pretrained", evaluations=4, segments="none")
+    found = place_model(small_model(), "box-cpu-gpu", options)
     assert (found.seconds, found.gap) == (least_of_all(found.problem, found.target, "fifo"), 0.0)
-    others = ("hierarchical", "hierarchical-groups", "transfer")
-    assert all(PLACERS.get(name).searches for name in others)
+    assert PLACERS.get("transfer").searches
 
 
 def test_large_steps_are_not_enumerated() -> None:

@@ -197,7 +197,6 @@ class Judge:
         best_score: infinite before the first.
         best_parts: `[conditions]`, its scores under each.
         history: evaluations and the best score by then, where it fell.
-        any_fits: whether a placement of a batch has fitted.
     """
 
     evaluators: Sequence[StepEvaluator]
@@ -211,7 +210,6 @@ class Judge:
     best_score: float = np.inf
     best_parts: Floats = field(default_factory=lambda: np.empty(0))
     history: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
-    any_fits: bool = False
 
     @property
     def may_ask(self) -> bool:
@@ -257,7 +255,6 @@ class Judge:
         for placement, score in zip(placements, scores.tolist(), strict=True):
             self.spend(1)
             self._keep(placement, score, np.array([score]))
-        self.any_fits |= bool(results.fits.any())
         return results
 
     def _keep(self, placement: Ints, score: float, parts: Floats) -> None:

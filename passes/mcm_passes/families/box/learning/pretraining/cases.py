@@ -18,7 +18,6 @@ from mcm_models.cluster_policy.decoding import decode, scorer_of
 from mcm_models.cluster_policy.layout import Weights
 from mcm_models.cluster_policy.synthetic_steps import synthetic_case
 from mcm_models.ppo_settings import PpoSettings
-from mcm_passes.families.box.learning.planning import standardised
 from mcm_passes.families.box.search.coarse_steps import groups_of_ops
 from mcm_passes.families.box.search.units import Fallbacks, fallbacks
 
@@ -112,6 +111,14 @@ class IterationFigures:
 
     ratio: float
     entropy: float
+
+
+def standardised(values: Floats) -> Floats:
+    """Values minus their mean, in standard deviations; 0 where all are equal."""
+    deviation = float(values.std())
+    if deviation <= 1e-12 * max(1e-300, float(np.abs(values).max(initial=0.0))):
+        return np.zeros_like(values)
+    return (values - values.mean()) / deviation
 
 
 def iterate(

@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-from mcm_models.planner.layout import PlannerLayout, initial_weights
-from mcm_models.planner.networks import GroupInputs, LogitTable, Placer, grouper_scores
+from hier_planner.networks import GroupInputs, LogitTable, Placer, grouper_scores
+from hier_planner.planner_settings import PlannerLayout, initial_weights
 
 LAYOUT = PlannerLayout(groups=4, devices=3, types=2, hidden=6, grouper_hidden=5, type_width=2)
 

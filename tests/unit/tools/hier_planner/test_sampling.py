@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-from mcm_models.planner.layout import PlannerLayout, initial_weights
-from mcm_models.planner.networks import grouper_scores
-from mcm_models.planner.sampling import UnitInputs, draw_groups
+from hier_planner.networks import grouper_scores
+from hier_planner.planner_settings import PlannerLayout, initial_weights
+from hier_planner.sampling import UnitInputs, draw_groups
 
 TYPES, COLUMNS = 3, 4
 

@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
-from mcm_models.planner.recurrence import all_shares, read_by, shares_of
+from hier_planner.recurrence import all_shares, read_by, shares_of
 
 COUNT, QUERIES, STATES, WIDTH = 3, 6, 4, 5
 

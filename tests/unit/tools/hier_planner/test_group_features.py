@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from hier_planner.op_features import group_features, op_features
 
-from mcm_models.planner.op_features import group_features, op_features
 from tests.generators.step_problems import random_box, random_step
 
 

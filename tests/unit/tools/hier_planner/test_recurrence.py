@@ -5,8 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-from mcm_models.planner.recurrence import lstm_outputs, run_lstm
+from hier_planner.recurrence import lstm_outputs, run_lstm
 
 STEPS, COUNT, WIDTH = 4, 3, 5
 

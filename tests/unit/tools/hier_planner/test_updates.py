@@ -7,10 +7,10 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+from hier_planner.networks import GroupInputs, Placer
+from hier_planner.planner_settings import OURS, PlannerLayout, initial_weights
+from hier_planner.updates import Batch, sample_devices, update
 
-from mcm_models.planner.layout import OURS, PlannerLayout, initial_weights
-from mcm_models.planner.networks import GroupInputs, Placer
-from mcm_models.planner.updates import Batch, sample_devices, update
 from mcm_models.ppo import adam
 
 LAYOUT = PlannerLayout(groups=4, devices=3, types=2, hidden=6, grouper_hidden=5, type_width=2)

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from hier_planner.placers import HierarchicalGroups, Logits
 
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text import spec_text
-from mcm_passes.families.box.learning.hierarchical import HierarchicalGroups, Logits
 
 WEIGHTS = np.array([3.0, 2.0, 1.0])
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from mcm_models.planner.layout import PUBLISHED, PlannerSettings, default_groups
+from hier_planner.planner_settings import PUBLISHED, PlannerSettings, default_groups
 
 
 @pytest.mark.parametrize(("update", "rate"), [(0, 0.1), (449, 0.1), (450, 0.095), (500, 0.09025)])

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mcm_models.planner import recurrence
-from mcm_models.planner.recurrence import all_shares, read_by, shares_of
+from hier_planner import recurrence
+from hier_planner.recurrence import all_shares, read_by, shares_of
 
 Array = jax.Array
 Params = Mapping[str, Array]

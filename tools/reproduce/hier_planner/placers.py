@@ -6,19 +6,12 @@ import dataclasses
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.arrays.types import Ints
-from mcm_compiler.components.extras import LEARN, require_learning
-from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.text.option_ranges import at_least, checked, even, one_of, with_options
-from mcm_models.planner.layout import (
+from hier_planner.op_features import op_features
+from hier_planner.planner_settings import (
     MAX_HIDDEN,
     OURS,
     PUBLISHED,
@@ -27,9 +20,13 @@ from mcm_models.planner.layout import (
     PlannerSettings,
     default_groups,
 )
-from mcm_models.planner.op_features import op_features
-from mcm_passes.families.box.learning.planner_state import StateFolder, step_digest
-from mcm_passes.families.box.learning.planning import Plan, Progress, begin, learn
+from hier_planner.planning import Plan, PlannerError, Progress, begin, learn
+from mcm_compiler.arrays.types import Ints
+from mcm_compiler.components.extras import LEARN, require_learning
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_compiler.text.option_ranges import at_least, checked, even, one_of, with_options
 from mcm_passes.families.box.search.annealing import judge_of
 from mcm_passes.families.box.search.coarse_steps import groups_of_ops
 from mcm_passes.families.box.search.units import fallbacks
@@ -37,6 +34,9 @@ from mcm_passes.families.box.search.units import fallbacks
 LAST = 50
 """Updates at the end whose means are reported: the best sample alone hides a policy that has
 collapsed."""
+
+TOLD_EVERY = 50
+"""Updates between two messages of progress."""
 
 _CURVE_POINTS = 20
 
@@ -46,7 +46,7 @@ class Recipe:
     """Which planner is run.
 
     Attributes:
-        kind: name, for reports and states.
+        kind: name, for reports.
         settings: of learning.
         given: `[N]`, group of each op, or None for a Grouper.
         groups: M of a Grouper; 0 for that of the authors.
@@ -54,8 +54,6 @@ class Recipe:
         table: scores are a table, not a network.
         start_weight: what is added to the scores of the devices that most of a group's time has in
             the request's placement.
-        state: folder of the state, empty for none.
-        save_every: updates.
     """
 
     kind: str
@@ -65,53 +63,40 @@ class Recipe:
     hidden: int = 512
     table: bool = False
     start_weight: float = 0.0
-    state: str = ""
-    save_every: int = 50
 
 
 def run_planner(recipe: Recipe, request: PlacerRequest) -> PlacerAnswer:
     """Learns until the evaluations are spent; the best sample is the answer.
 
     Raises:
-        CompileError: MCM-D060 for scores that are no numbers, MCM-D061 where no sample fitted and
-            the signal has no slope, MCM-D062 for more groups than there are units, MCM-D063 and
-            MCM-D064 for a state that does not belong here or is damaged, MCM-D066 where weights
-            diverge, MCM-L012 without the extra.
+        PlannerError: where no sample fitted and the signal has no slope, for more groups than there
+            are units, and where weights diverge.
+        CompileError: MCM-D060 for scores that are no numbers, MCM-L012 without the extra.
     """
     require_learning(f"the placer {recipe.kind}", f"placer {recipe.kind}", "local_search")
     use_one_thread()
     stop = None if request.budget_s is None else time.monotonic() + request.budget_s
     plan = _plan(recipe, request)
     judge = judge_of(request)
-    folder: StateFolder | None = None
-    if recipe.state:
-        step = step_digest(request.problem, request.box, request.order)
-        folder = StateFolder(Path(recipe.state), recipe.kind, step)
-    state = folder.load(plan, judge) if folder else None
-    if state is None:
-        state = begin(plan)
-        if request.start is not None and request.evaluations > plan.settings.samples:
-            judge.results(request.start[None])
-    spare = request.evaluations - judge.evaluations + state.update * plan.settings.samples
+    state = begin(plan)
+    if request.start is not None and request.evaluations > plan.settings.samples:
+        judge.results(request.start[None])
+    spare = request.evaluations - judge.evaluations
     updates = max(1, spare // plan.settings.samples)
 
     def after(now: Progress) -> None:
-        if now.update % recipe.save_every == 0 or now.update == updates:
+        if now.update % TOLD_EVERY == 0 or now.update == updates:
             mean = np.mean([point[0] for point in now.curve[-LAST:]])
             request.progress(
                 f"update {now.update} of {updates}: best {judge.best_score:.4g}, "
                 f"mean of the last {mean:.4g} s"
             )
-            if folder:
-                folder.save(plan, judge, now)
 
     learn(plan, judge, state, updates, stop, after)
-    if not judge.any_fits and not plan.settings.has_slope:
-        raise CompileError.of(
-            "MCM-D061",
+    if not state.any_fits and not plan.settings.has_slope:
+        raise PlannerError(
             f"none of {judge.evaluations} placements fits the memory of the devices, so that "
-            f"all had the same signal and nothing could be learned",
-            at=f"placer {recipe.kind}",
+            f"all had the same signal and nothing could be learned"
         )
     method = f"{recipe.kind}, {plan.layout.groups} groups, {state.update} updates"
     return judge.answer(method, *_figures(state, plan))
@@ -126,10 +111,8 @@ def _plan(recipe: Recipe, request: PlacerRequest) -> Plan:
     if given is not None:
         groups = int(given.max(initial=0)) + 1
     if groups > units:
-        raise CompileError.of(
-            "MCM-D062",
-            f"{groups} groups are more than the {units} sets of ops that run together",
-            at=f"placer {recipe.kind}",
+        raise PlannerError(
+            f"{groups} groups are more than the {units} sets of ops that run together"
         )
     settings = dataclasses.replace(
         recipe.settings, samples=max(1, min(recipe.settings.samples, request.evaluations))
@@ -188,7 +171,7 @@ class _Learned(ABC):
         """See `mcm_compiler.contracts.boxes.placers.Placer`.
 
         Raises:
-            CompileError: as `run_planner`.
+            PlannerError, CompileError: as `run_planner`.
         """
         return run_planner(self._recipe(request.problem, request.box), request)
 
@@ -216,7 +199,6 @@ class Hierarchical(_Learned):
         baseline: `average` of the signals before, as published, or the `batch` in standard
             deviations.
         hidden: width of the LSTMs, an even number.
-        state: folder where the planner leaves its state and goes on from it; empty for none.
     """
 
     name: ClassVar[str] = "hierarchical"
@@ -228,7 +210,6 @@ class Hierarchical(_Learned):
     entropy: float = PUBLISHED.entropy
     baseline: Baseline = PUBLISHED.baseline
     hidden: int = 512
-    state: str = ""
 
     def _recipe(self, problem: StepProblem, box: Box) -> Recipe:
         return with_options(Recipe(self.name, with_options(PUBLISHED, self)), self)
@@ -257,7 +238,6 @@ class _GivenGroups(_Learned):
     clip: float = OURS.clip
     parts: int = 0
     start_weight: float = 2.0
-    state: str = ""
 
     def _recipe(self, problem: StepProblem, box: Box) -> Recipe:
         given = groups_of_ops(problem, box, self.parts)
@@ -280,7 +260,6 @@ class HierarchicalGroups(_GivenGroups):
             local search does; 0 for whole groups.
         start_weight: how much likelier the devices of the placement to start from are, in nats.
         hidden: width of the LSTMs, an even number.
-        state: folder where the planner leaves its state and goes on from it; empty for none.
     """
 
     name: ClassVar[str] = "hierarchical-groups"
@@ -303,7 +282,6 @@ class Logits(_GivenGroups):
         parts: into which each group is divided by depth, after one by how long ops may wait, as
             local search does; 0 for whole groups.
         start_weight: how much likelier the devices of the placement to start from are, in nats.
-        state: folder where the planner leaves its state and goes on from it; empty for none.
     """
 
     name: ClassVar[str] = "logits"

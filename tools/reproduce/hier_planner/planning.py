@@ -1,8 +1,4 @@
-"""The loop of a planner: groups and devices are drawn, judged and learned from.
-
-Everything random of an update follows from the seed and the number of the update, so that a
-planner that is stopped goes on from what it left as if nothing had been.
-"""
+"""The loop of a planner: groups and devices are drawn, judged and learned from."""
 
 from __future__ import annotations
 
@@ -15,30 +11,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hier_planner.op_features import OpFeatures, group_features
+from hier_planner.planner_settings import PlannerLayout, PlannerSettings, Weights, initial_weights
+from hier_planner.sampling import DrawnGroups, UnitInputs, draw_groups
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.boxes.box import StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepResults
-from mcm_compiler.diagnostics import CompileError
-from mcm_models.planner.layout import PlannerLayout, PlannerSettings, Weights, initial_weights
-from mcm_models.planner.op_features import OpFeatures, group_features
-from mcm_models.planner.sampling import DrawnGroups, UnitInputs, draw_groups
+from mcm_passes.families.box.learning.pretraining.cases import standardised
 from mcm_passes.families.box.search.annealing import Judge
 from mcm_passes.families.box.search.units import Fallbacks
 
 if TYPE_CHECKING:
-    from mcm_models.planner.networks import GroupInputs, Trace
-    from mcm_models.planner.updates import Batch, GroupPolicy
+    from hier_planner.networks import GroupInputs, Trace
+    from hier_planner.updates import Batch, GroupPolicy
 
 
 Singles = npt.NDArray[np.float32]
 
 
-def standardised(values: Floats) -> Floats:
-    """Values minus their mean, in standard deviations; 0 where all are equal."""
-    deviation = float(values.std())
-    if deviation <= 1e-12 * max(1e-300, float(np.abs(values).max(initial=0.0))):
-        return np.zeros_like(values)
-    return (values - values.mean()) / deviation
+class PlannerError(Exception):
+    """Why a planner has no answer."""
 
 
 def local_credit(devices: Ints, results: StepResults) -> Singles:
@@ -87,7 +79,7 @@ class Plan:
     @cached_property
     def placer(self) -> GroupPolicy:
         """Places groups."""
-        from mcm_models.planner.networks import LogitTable, Placer
+        from hier_planner.networks import LogitTable, Placer
 
         if self.table:
             return LogitTable()
@@ -116,6 +108,7 @@ class Progress:
         average: moving average of signals.
         curve: per update the mean score, the mean entropies of devices and of groups in nats, and
             the mean numbers of used groups and devices.
+        any_fits: whether a placement has fitted.
     """
 
     params: tuple[Any, ...]
@@ -125,6 +118,7 @@ class Progress:
     curve: list[tuple[float, float, float, float, float]] = field(
         default_factory=list[tuple[float, float, float, float, float]]
     )
+    any_fits: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +173,8 @@ def learn(
         after: called after each update.
 
     Raises:
-        CompileError: MCM-D060 for scores that are no numbers, MCM-D066 where weights diverge.
+        CompileError: MCM-D060 for scores that are no numbers.
+        PlannerError: where weights diverge.
     """
     given, grouped = _GivenGroups.of(plan), _LearnedGroups.of(plan)
     while progress.update < updates:
@@ -188,6 +183,7 @@ def learn(
             return
         drawn = _draw(plan, progress, given, grouped)
         results = judge.results(drawn.placements)
+        progress.any_fits |= bool(results.fits.any())
         advantage, progress.average = _advantages(plan.settings, results, progress.average)
         entropy = _update(plan, progress, drawn, results, advantage)
         used = _mean_used(drawn.placements)
@@ -257,8 +253,8 @@ def _draw(
 ) -> Drawn:
     import jax.numpy as jnp
 
-    from mcm_models.planner.networks import GroupInputs, grouper_scores
-    from mcm_models.planner.updates import sample_devices
+    from hier_planner.networks import GroupInputs, grouper_scores
+    from hier_planner.updates import sample_devices
 
     layout, count = plan.layout, plan.settings.samples
     rng = np.random.Generator(np.random.SFC64([plan.seed, progress.update]))
@@ -328,7 +324,7 @@ def _update(
     """Learns from samples, in place. Returns the mean entropy of a group's device."""
     import jax.numpy as jnp
 
-    from mcm_models.planner.updates import Batch, update
+    from hier_planner.updates import Batch, update
 
     settings = plan.settings
     of_choice = np.repeat(advantage[:, None], plan.layout.groups, axis=1).astype(np.float32)
@@ -351,9 +347,8 @@ def _update(
         rate,
     )
     if not np.isfinite(float(metrics.gradient)):
-        raise CompileError.of(
-            "MCM-D066",
-            f"the planner diverges in update {progress.update + 1}: its gradient is not finite",
-            at=f"learning rate {settings.rate_at(progress.update):g}",
+        raise PlannerError(
+            f"the planner diverges in update {progress.update + 1}: its gradient is not finite "
+            f"at a learning rate of {settings.rate_at(progress.update):g}"
         )
     return float(metrics.entropy)

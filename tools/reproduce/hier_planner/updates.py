@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from mcm_models.planner import networks
-from mcm_models.planner.layout import PlannerSettings
+from hier_planner import networks
+from hier_planner.planner_settings import PlannerSettings
 from mcm_models.ppo import adam, gains, gradient_steps
 
 Array = jax.Array

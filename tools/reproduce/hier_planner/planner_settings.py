@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from hier_planner.op_features import ADJACENT, OUTPUTS
 from mcm_compiler.text.option_ranges import above, at_least, checked, even, from_to
-from mcm_models.planner.op_features import ADJACENT, OUTPUTS
 
 Baseline = Literal["average", "batch"]
 """What a sample is compared with: a moving average of signals, or the other samples, in standard
@@ -50,7 +50,7 @@ class PlannerSettings:
         epochs: gradient steps on the same samples.
         clip: of PPO (Schulman et al. 2017), for several epochs; 0 for none.
         credit: weight of what a decision is credited with besides its placement's signal; see
-            `mcm_passes.families.box.learning.planning`.
+            `hier_planner.planning`.
     """
 
     samples: int = 4

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from hier_planner.op_features import ADJACENT, OUTPUTS, op_features, representatives
 
-from mcm_models.planner.op_features import ADJACENT, OUTPUTS, op_features, representatives
 from tests.generators.step_problems import random_box, random_step
 
 
