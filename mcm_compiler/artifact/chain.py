@@ -95,10 +95,10 @@ def _run(
 ) -> list[dict[str, Any]]:
     inboxes: list[dict[int, dict[str, Any]]] = [{HOST: {}} for _ in batches]
     for inbox, feeds in zip(inboxes, batches, strict=True):
-        _deliver(HOST, {**feeds, **_cut(feeds, wires)}, wires, inbox)
+        _deliver(HOST, {**feeds, **cut_inputs(feeds, wires)}, wires, inbox)
     everything = with_state_wires(wires, states)
     if batches:
-        first = {**batches[0], **_cut(batches[0], everything)}
+        first = {**batches[0], **cut_inputs(batches[0], everything)}
         for state in states:
             inboxes[0].setdefault(state.chip, {})[state.past] = first[state.past]
     files = chips if isinstance(chips, Mapping) else {c: layout.chip_file(c) for c in chips}
@@ -152,7 +152,7 @@ def _deliver(
             inbox.setdefault(destination, {})[wire.tensor] = tensors[wire.tensor]
 
 
-def _cut(feeds: Mapping[str, Any], wires: Sequence[Wire]) -> dict[str, Any]:
+def cut_inputs(feeds: Mapping[str, Any], wires: Sequence[Wire]) -> dict[str, Any]:
     """The pieces that inputs are taken apart into."""
     return {
         tensor: np.ascontiguousarray(

@@ -51,7 +51,11 @@ SESSION_OPTIONS = {
 
 
 def open_session(
-    model: onnx.ModelProto | bytes | Path, *, stock: bool = False, data_folder: Path | None = None
+    model: onnx.ModelProto | bytes | Path,
+    *,
+    stock: bool = False,
+    data_folder: Path | None = None,
+    threads: int = MAX_THREADS,
 ) -> Any:
     """An `onnxruntime.InferenceSession` on the CPU with graph optimisations off.
 
@@ -61,6 +65,7 @@ def open_session(
         stock: take onnxruntime's own options instead, with all optimisations; the number of
             threads stays, because it differs from machine to machine, and threads wait without
             spinning, which changes no result.
+        threads: that compute one op.
 
     Raises:
         CompileError: MCM-V001 with the runtime's reason if it refuses the model.
@@ -69,7 +74,7 @@ def open_session(
 
     options = ort.SessionOptions()
     options.log_severity_level = 4
-    options.intra_op_num_threads = MAX_THREADS
+    options.intra_op_num_threads = threads
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if not stock:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

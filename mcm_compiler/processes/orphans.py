@@ -69,16 +69,16 @@ def _children() -> list[int]:
 _PR_SET_PDEATHSIG = 1
 
 
-def end_with_parent(parent: int) -> None:
-    """Has the system end this process when `parent` dies, as if by SIGTERM; only Linux can."""
+def end_with_parent(parent: int, number: int = signal.SIGTERM) -> None:
+    """Has the system end this process when `parent` dies, by a signal; only Linux can."""
     if sys.platform != "linux":
         return
     # NumPy imports it anyway.
     import ctypes
 
     try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     except (OSError, AttributeError):
         return
     if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)

@@ -19,6 +19,7 @@ from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.checking.entry.run_folder import run_folder
+from mcm_compiler.checking.entry.run_pipelined import run_pipelined
 from mcm_compiler.checking.structure_step import prove_folder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
@@ -75,6 +76,25 @@ def folder(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert result.verification.holds
     assert result.verification.classes == 3
     return path
+
+
+def test_processes_run_the_rounds_of_all_replicas(folder: Path) -> None:
+    rng = np.random.default_rng(1)
+    inputs = {name: rng.random((6, 8, 64), dtype=np.float32) for name in ("x", "y")}
+    run, expected = run_pipelined(folder, inputs, inferences=1), run_folder(folder, inputs)
+    assert run.data["outputs_equal"]
+    assert (run.data["replicas"], run.data["round"]) == (2, 3)
+    assert run.data["inferences"] == 3 * 40 * 2 * 3
+    for name in ("a", "b"):
+        np.testing.assert_allclose(run.outputs[name], expected[name], rtol=1e-5)
+    chips = [row["chip"] for row in json.loads((folder / "manifest.json").read_text())["placement"]]
+    assert [row["chip"] for row in run.data["chips"]] == chips
+    busiest = max(row["busy_s"] + row["overhead_s"] for row in run.data["chips"])
+    assert 0 < run.data["period_cpu_s"] <= busiest / 3
+    assert [note.code for note in run.notes] == (
+        [] if len(chips) <= run.data["cores"] else ["MCM-V083"]
+    )
+    assert (run.data["period_wall_s"] is None) == bool(run.notes)
 
 
 def test_classes_with_the_ops_of_another_do_not_run(folder: Path, model: Path) -> None:

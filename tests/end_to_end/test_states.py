@@ -14,6 +14,7 @@ from mcm_compiler.api import compile_model
 from mcm_compiler.artifact.manifest import sha256_file
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.run_folder import run_folder
+from mcm_compiler.checking.entry.run_pipelined import run_pipelined
 from mcm_compiler.ci.batch import Job, success
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError
@@ -104,6 +105,20 @@ def test_steps_on_the_chips_are_those_of_the_model(decoder):
     np.testing.assert_allclose(found["logits"], np.stack(expected), atol=1e-4)
     assert found["present.0.key"].shape == (1, 2, 32, 64)
     assert not np.allclose(found["logits"][0], found["logits"][1])
+
+
+def test_processes_keep_the_states_of_all_sequences(decoder):
+    rng = np.random.default_rng(3)
+    entries = read(decoder, "manifest.json")["inputs"]
+    first = {e["name"]: rng.standard_normal(e["shape"], np.float32) for e in entries[1:]}
+    inputs = {"input_ids": rng.integers(0, 1000, (4, 1, 1)), **first}
+    run = run_pipelined(decoder, inputs, 4, inferences=40)
+    expected = run_folder(decoder, inputs, 4)
+    assert run.data["outputs_equal"]
+    assert run.outputs.keys() == expected.keys()
+    for name, array in run.outputs.items():
+        np.testing.assert_allclose(array, expected[name], atol=1e-4)
+    assert [one["chip"] for one in run.data["chips"]] == list(range(len(run.data["chips"])))
 
 
 def test_a_folder_with_states_holds(decoder):

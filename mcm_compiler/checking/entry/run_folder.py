@@ -46,7 +46,24 @@ def run_folder(
         CompileError: MCM-V010 for inputs that are missing, unknown, or of another type or shape;
             MCM-A004 to MCM-A009 for a damaged folder; MCM-V001 to MCM-V003 from the run.
     """
-    manifest = gate.open_folder(folder, further=True).manifest
+    opened = gate.open_folder(folder, further=True)
+    manifest, batches = opened.manifest, batches_of(opened, inputs, steps, before)
+    with doing(f"folder {quote(str(folder))}"):
+        return outputs_of(manifest, chain_outputs(opened, batches, steps), steps)
+
+
+def batches_of(
+    opened: gate.OpenedFolder,
+    inputs: Mapping[str, Any],
+    steps: int,
+    before: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
+    """Inputs of each step or inference; see `run_folder`.
+
+    Raises:
+        CompileError: MCM-V010.
+    """
+    manifest = opened.manifest
     held = manifest.states.held
     if before is not None:
         wholes = [s.whole for s in held]
@@ -55,22 +72,44 @@ def run_folder(
         raise CompileError(_stateless(steps))
     count = steps if manifest.round == 1 else _in_rounds(inputs, manifest)
     parts = _steps(inputs, manifest.inputs, count) if count > 1 else [inputs]
-    batches = runtime_inputs(manifest.inputs, parts)
+    return runtime_inputs(manifest.inputs, parts)
+
+
+def chain_outputs(
+    opened: gate.OpenedFolder, batches: Sequence[Mapping[str, Any]], steps: int, stock: bool = False
+) -> list[dict[str, Any]]:
+    """Graph outputs of each batch, from the chips one after another.
+
+    Args:
+        opened: the folder.
+        batches: from `batches_of`.
+        steps: of one sequence.
+        stock: as for `run_chain`.
+    """
+    manifest, folder = opened.manifest, opened.path
     outputs = [entry.name for entry in manifest.outputs]
     chips = [chip.chip for chip in manifest.chips]
-    with doing(f"folder {quote(str(folder))}"):
-        if steps == 1:
-            wires, classes = manifest.run_wires, manifest.round
-            made = chain.run_chain(folder, chips, wires, outputs, batches, classes=classes)
-            if count == 1:
-                return made[0]
-            return {name: np.stack([one[name] for one in made]) for name in outputs}
-        made = chain.run_chain(folder, chips, manifest.wires, outputs, batches, states=held)
-    last = {state.whole.present for state in held}
+    if steps > 1:
+        wires, held = manifest.wires, manifest.states.held
+        return chain.run_chain(folder, chips, wires, outputs, batches, stock=stock, states=held)
+    wires, classes = manifest.run_wires, manifest.round
+    return chain.run_chain(folder, chips, wires, outputs, batches, stock=stock, classes=classes)
+
+
+def outputs_of(manifest: Manifest, made: Sequence[Mapping[str, Any]], steps: int) -> dict[str, Any]:
+    """Outputs of all batches; see `run_folder`."""
+    if len(made) == 1:
+        return dict(made[0])
+    last = last_only(manifest, steps)
     return {
-        name: made[-1][name] if name in last else np.stack([step[name] for step in made])
-        for name in outputs
+        name: made[-1][name] if name in last else np.stack([one[name] for one in made])
+        for name in (entry.name for entry in manifest.outputs)
     }
+
+
+def last_only(manifest: Manifest, steps: int) -> set[str]:
+    """Outputs that stay on chips, as the last of several steps leaves them."""
+    return {state.whole.present for state in manifest.states.held} if steps > 1 else set()
 
 
 def _steps(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.show import show_json, show_table
 from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, PROFILE, verb
 from mcm_compiler.text.option_fields import asked
@@ -27,6 +29,14 @@ def command(
     states: Path | None = asked(
         "path", "", "An .npz file that -o wrote: its states are those before the first step."
     ),
+    pipelined: bool = asked(
+        "flag", "", "Run each chip as a process pinned to a core, and measure period and load.",
+        default=False,
+    ),
+    inferences: int = asked(
+        "whole", "", "Inferences that --pipelined measures, in 3 blocks of at least 40 rounds.",
+        120, low=1, high=1_000_000,
+    ),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
@@ -36,13 +46,27 @@ def command(
     from mcm_compiler.execution.npz_inputs import read_npz, write_npz
 
     before = None if states is None else read_npz(states)
-    outputs = run_folder(profile_folder(folder, profile), read_npz(input_path), steps, before)
+    source, inputs = profile_folder(folder, profile), read_npz(input_path)
+    measured: Mapping[str, Any] | None = None
+    if pipelined:
+        from mcm_compiler.checking.entry.run_pipelined import run_pipelined
+
+        run = run_pipelined(source, inputs, steps, before, inferences=inferences)
+        show_diagnostics(run.notes)
+        outputs, measured = run.outputs, run.data
+    else:
+        outputs = run_folder(source, inputs, steps, before)
     if output is not None:
         write_npz(output, outputs)
     rows = [_described(name, value) for name, value in outputs.items()]
     if output_format == "json":
-        show_json({"outputs": rows})
+        show_json({"outputs": rows} | ({} if measured is None else {"measured": measured}))
         return
+    if measured is not None:
+        from mcm_compiler.checking.entry.ring_times import chip_table, ring_lines
+
+        show_table(ring_lines(measured))
+        show_table(chip_table(measured["chips"]))
     show_table([(row["name"], row["type"], str(row["shape"])) for row in rows])
 
 
