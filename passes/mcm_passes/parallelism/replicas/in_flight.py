@@ -27,6 +27,9 @@ from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.models import evaluate, mapping_of, periods_of
 from mcm_passes.mapping.problem.state_units import kept_states
 
+ROOM = 0.005
+"""Distance between a partition and its bound below which no better one is sought."""
+
 
 @dataclass(frozen=True, eq=False)
 class InFlight:
@@ -86,9 +89,9 @@ class InFlight:
                 best, served_s = Held(held, found, count), max(own_s, wait_s)
             if count == self.held:
                 least_s = own_s
-            if best is not None and served_s == least_s:
+            if served_s <= max(period_s, least_s or 0.0) * (1.0 + ROOM):
                 break
-            low, high = (count, high) if own_s <= wait_s else (low, count - 1)
+            low, high = (max(low, count), high) if own_s <= wait_s else (low, count - 1)
             # What is as fast as with the fewest is not for want of memory.
             first = best is not None and least_s is None
             count = self.held if first else max((low + high + 1) // 2, self.held)

@@ -32,7 +32,7 @@ from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import evaluate, mapping_of, periods_of
 from mcm_passes.mapping.solving.lowered_evaluator import LoweredEvaluator
 from mcm_passes.mapping.solving.planned_memory import first_planned, searches_cost_minutes
-from mcm_passes.parallelism.replicas.in_flight import InFlight
+from mcm_passes.parallelism.replicas.in_flight import ROOM, InFlight
 
 LEAST_GAIN = 0.005
 """Share of simulated throughput that more pipelines must add: each of them costs the memory of all
@@ -48,9 +48,6 @@ that of the total work."""
 NEAR = 0.1
 """Share by which a number may seem slower than the fastest under the fast model, at best, for a
 better partition of it to be sought: up to a tenth was seen between the simulator and the model."""
-
-ROOM = 0.005
-"""Distance between a partition and its bound below which no better one is sought."""
 
 EVALUATED_UNITS = 100_000
 """Units of all partitions together that are shown to the simulator, which takes some seconds for
@@ -87,11 +84,11 @@ def choose_replicas(
 ) -> Replication:
     """The number of pipelines with the most throughput on the simulator.
 
-    Every number is given the chips that an equal share leaves it, and the partition that the
-    family finds quickly for them. Where that leaves a gap to a bound that could win, a better one
-    is sought with more effort, and where the estimate of memory leaves none, one whose memory the
-    target plans. The simulator then decides. Of numbers within `LEAST_GAIN` of the best, and
-    `LEAST_ANALYTIC_GAIN` under the analytic model, the smallest is taken.
+    Every number that may win by its bound is given the chips that an equal share leaves it, and the
+    partition that the family finds quickly for them. Where that leaves a gap to a bound that could
+    win, a better one is sought with more effort, and where the estimate of memory leaves none, one
+    whose memory the target plans. The simulator then decides. Of numbers within `LEAST_GAIN` of the
+    best, and `LEAST_ANALYTIC_GAIN` under the analytic model, the smallest is taken.
 
     Args:
         problem: on all chips that may be used, which are equal.
@@ -107,16 +104,18 @@ def choose_replicas(
     chips = problem.num_chips
     numbers = equal_shares(chips, problem.machine) if numbers is None else numbers
     below_s *= 1.0 - LEAST_GAIN
-    shares = [_share(problem, count, each, below_s, flight) for count, each in numbers]
-    tried = [share for share in shares if share.found is not None]
-    _refine(tried, below_s)
-    fastest_s = min((share.served_s for share in tried), default=inf)
-    for share in tried:
-        bound_s = share.first.bound_s
-        if bound_s is not None and not share.rows and bound_s <= fastest_s * (1.0 + NEAR):
-            _plan(share, share.asked(evaluator))
-    if evaluator is not None and simulated:
-        _simulate([share for share in tried if share.served_s <= below_s], evaluator)
+    shares = [_share(problem, count, each) for count, each in numbers]
+    # The fewest are always tried: they have most memory, in case that nothing else runs.
+    rest = [share for share in shares if share.bound_s <= below_s]
+    rest.sort(key=lambda one: (one is not shares[0], one.bound_s))
+    tried: list[_Share] = []
+    while some := _first_partitions(rest, tried, flight):
+        fastest_s = _refine(some, tried, below_s)
+        for share in some:
+            if not share.rows and share.bound_s <= fastest_s * (1.0 + NEAR):
+                _plan(share, share.asked(evaluator))
+        if evaluator is not None and simulated:
+            _simulate([share for share in some if share.served_s <= below_s], evaluator)
     considered = tuple(share.count() for share in shares)
     chosen = _fastest(considered)
     whole = Replication(1, chips, considered)
@@ -160,6 +159,12 @@ class _Share:
     evaluated: bool = False
 
     @property
+    def bound_s(self) -> float:
+        """Seconds per inference of the package that it cannot undercut; infinite if ruled out."""
+        bound_s = self.first.bound_s
+        return inf if bound_s is None else bound_s
+
+    @property
     def analytic_s(self) -> float:
         """Seconds per inference of the package under the fast model; infinite where unknown."""
         return self.rows[0][0] / self.first.replicas if self.rows else inf
@@ -198,45 +203,56 @@ class _Share:
         )
 
 
-def _share(
-    problem: PartitionProblem, replicas: int, each: int, below_s: float, flight: InFlight | None
-) -> _Share:
-    """A number with its bound and a first partition, or with what rules it out."""
+def _share(problem: PartitionProblem, replicas: int, each: int) -> _Share:
+    """A number with its bound, or with what rules it out."""
     shared = on_share(problem, each, replicas)
     first = PipelineCount(replicas, each)
     if faults := impossible(shared):
         return _Share(replace(first, ruled_out=faults[0].code), shared, shared)
     small = problem.num_units <= MAX_BOUND_UNITS
     bound = lower_bound(shared) if small else total_work(shared)
-    share = _Share(replace(first, bound=bound), shared, shared)
-    if bound.seconds / replicas > below_s:
-        return share
-    if flight is None:
-        share.found = mapping_of(shared).first(shared, Budget())
-    else:
-        held = flight.first(shared, bound.seconds)
-        share.problem, share.found, sequences = held.problem, held.found, held.sequences
-        share.wait_s = flight.wait_s(shared, sequences, share.found.chip_of) / replicas
-    share.offer(share.found.chip_of, periods_of(share.problem))
-    return share
+    return _Share(replace(first, bound=bound), shared, shared)
 
 
-def _refine(shares: list[_Share], below_s: float) -> None:
-    """Better partitions for numbers that could win with one, the most promising first."""
-    for share in sorted(shares, key=lambda one: (one.served_s, one.first.replicas)):
-        fastest_s = min(one.served_s for one in shares)
-        bound_s = share.first.bound_s
-        if bound_s is None or bound_s > fastest_s * (1.0 + NEAR):
+def _first_partitions(
+    rest: list[_Share], tried: list[_Share], flight: InFlight | None
+) -> list[_Share]:
+    """Those of the rest that may win by their bounds, with first partitions; they are tried."""
+    fastest_s, before = min((share.served_s for share in tried), default=inf), len(tried)
+    while rest and rest[0].bound_s <= fastest_s * (1.0 + NEAR):
+        share = rest.pop(0)
+        if flight is None:
+            share.found = mapping_of(share.plain).first(share.plain, Budget())
+        else:
+            held = flight.first(share.plain, share.bound_s * share.first.replicas)
+            share.problem, share.found, sequences = held.problem, held.found, held.sequences
+            wait_s = flight.wait_s(share.plain, sequences, share.found.chip_of)
+            share.wait_s = wait_s / share.first.replicas
+        share.offer(share.found.chip_of, periods_of(share.problem))
+        fastest_s = min(fastest_s, share.served_s)
+        tried.append(share)
+    return tried[before:]
+
+
+def _refine(some: list[_Share], tried: list[_Share], below_s: float) -> float:
+    """Better partitions of some that could win with one, the most promising first.
+
+    Returns:
+        Seconds of the fastest that was tried.
+    """
+    fastest_s = min(one.served_s for one in tried)
+    for share in sorted(some, key=lambda one: (one.served_s, one.first.replicas)):
+        if share.bound_s > fastest_s * (1.0 + NEAR) or share.served_s > below_s * (1.0 + NEAR):
             continue
-        if share.served_s > below_s * (1.0 + NEAR):
-            continue
-        if share.analytic_s <= max(bound_s * (1.0 + ROOM), share.wait_s):
+        if share.analytic_s <= max(share.bound_s * (1.0 + ROOM), share.wait_s):
             continue
         if not share.rows and searches_cost_minutes(share.problem):
             continue
-        assert share.found is not None, "what has a bound has been tried"
+        assert share.found is not None, "what is tried has a first partition"
         better = mapping_of(share.problem).better(share.problem, share.found)
         share.offer(better, periods_of(share.problem))
+        fastest_s = min(fastest_s, share.served_s)
+    return fastest_s
 
 
 def _simulate(shares: list[_Share], evaluator: BatchEvaluator) -> None:

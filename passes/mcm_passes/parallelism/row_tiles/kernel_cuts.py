@@ -304,6 +304,9 @@ class KernelCuts:
             shared = self._read_whole(region)
             for count in counts:
                 cut: KernelCut | None = None
+                # Tiles never take less together than the whole.
+                if best and best[0] <= (False, max(seconds / count, most_s), 1.0, count * shared):
+                    continue
                 for cut in self._tilings(kernel, region, count, seconds):
                     if cut.total_s > most_total_s or cut.longest_s >= seconds:
                         continue

@@ -48,7 +48,10 @@ def test_the_bound_holds_for_every_number_of_pipelines() -> None:
     for one in considered:
         assert one.bound is not None
         assert one.bound.proof
-        assert one.bound_s <= one.analytic_s * (1 + 1e-9)
+        if one.analytic_s is None:
+            assert one.bound_s > 1.1 * min(known)
+        else:
+            assert one.bound_s <= one.analytic_s * (1 + 1e-9)
 
 
 def test_every_share_of_the_chips_is_looked_at_also_if_there_are_fewer_ops() -> None:
