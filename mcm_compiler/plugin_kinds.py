@@ -119,6 +119,7 @@ _MOVED = (
         "placer.hierarchical placer.hierarchical-groups placer.logits",
         "in the plug-in tools/reproduce/hier_planner/plugin.py (--plugin); take portfolio",
     ),
+    ("trainer.pipeline", "in the plug-in tools/reproduce/pipeline_policy/plugin.py (--plugin)"),
 )
 MOVED = {name: f"it is {now}" for names, now in _MOVED for name in names.split()}
 """Where components of earlier releases are, for whoever asks for one, by `KIND.NAME`."""

@@ -13,7 +13,6 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_models.pipelines.problem import Floats
-from mcm_models.pipelines.random_cases import POSITIONS
 from mcm_passes.parallelism.pipelines.node_chain import (
     ModelPipelining,
     NodeChain,
@@ -21,6 +20,9 @@ from mcm_passes.parallelism.pipelines.node_chain import (
     node_chain,
     pipeline_problem,
 )
+
+POSITIONS = 128
+"""Parts of a model that the policy is asked about (Auto-MAP, section 4.4)."""
 
 Spacing = Literal["work", "instructions"]
 """What lies evenly between positions: seconds of a forward pass (ours), or ops (as published)."""

@@ -1,12 +1,12 @@
 """Pipeline planning of Auto-MAP without learning at hand: rows 17 to 19 of the acceptance table.
 
-The shipped policy on held-out synthetic cases against the exact optimum, greedy and by a beam, with
-the controls that learn nothing; and on BERT-48, T5-base and T5-11B over 128 positions on Config C,
-evenly over instructions as published, and over work as ours. A row passes at 1.02 times the exact
-optimum or less under its positions; how far the printed cuts are is reported. As in the paper,
-whose arrays say nothing of memory, that is without its limit; where the limit changes the answer,
-the record says so. `--update` writes `tools/reproduce/data/automap_pp_inference.json`.
-`--published-recipe FILE` measures a policy of `mcmc train pipeline --set recipe=published` beside
+The policy of the record on held-out synthetic cases against the exact optimum, greedy and by a
+beam, with the controls that learn nothing; and on BERT-48, T5-base and T5-11B over 128 positions on
+Config C, evenly over instructions as published, and over work as ours. A row passes at 1.02 times
+the exact optimum or less under its positions; how far the printed cuts are is reported. As in the
+paper, whose arrays say nothing of memory, that is without its limit; where the limit changes the
+answer, the record says so. `--update` writes `tools/reproduce/data/automap_pp_inference.json`.
+`--published-recipe FILE` measures a policy of `mcmc train pipeline --set recipe=published` next to
 it; without, what the record says of it stays.
 """
 
@@ -28,6 +28,15 @@ from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 import numpy as np  # noqa: E402
+from pipeline_policy.policy_environment import POLICY_LAYOUT, QNetwork  # noqa: E402
+from pipeline_policy.policy_inference import (  # noqa: E402
+    BEAM,
+    RECORDED_POLICY,
+    infer_pipeline,
+    load_pipeline_policy,
+    look_ahead_alone,
+)
+from pipeline_policy.random_cases import random_cases  # noqa: E402
 from pipeline_rows import (  # noqa: E402
     DATA,
     LENGTH_TOLERANCE,
@@ -38,19 +47,10 @@ from pipeline_rows import (  # noqa: E402
     write,
 )
 
-from mcm_models.dqn.network import QNetwork, initial_weights  # noqa: E402
+from mcm_models.dqn.network import initial_weights  # noqa: E402
 from mcm_models.pipelines.kernels import length_s  # noqa: E402
 from mcm_models.pipelines.planning_environment import best_places  # noqa: E402
-from mcm_models.pipelines.policy_environment import POLICY_LAYOUT  # noqa: E402
-from mcm_models.pipelines.policy_inference import (  # noqa: E402
-    BEAM,
-    SHIPPED_PIPELINE_POLICY,
-    infer_pipeline,
-    load_pipeline_policy,
-    look_ahead_alone,
-)
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem  # noqa: E402
-from mcm_models.pipelines.random_cases import random_cases  # noqa: E402
 from mcm_models.pipelines.tables import pipeline_tables  # noqa: E402
 from mcm_passes.parallelism.pipelines.baselines import balanced, descended  # noqa: E402
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining  # noqa: E402
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 1 if something does not pass."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=300, help="held-out cases (300)")
-    parser.add_argument("--policy", type=Path, default=SHIPPED_PIPELINE_POLICY)
+    parser.add_argument("--policy", type=Path, default=RECORDED_POLICY)
     parser.add_argument("--published-recipe", type=Path, help="a policy of the published recipe")
     parser.add_argument(
         "--rows-only", action="store_true", help="rows 17 to 19; the record's rest stays"

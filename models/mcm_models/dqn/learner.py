@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_compiler.arrays.randomness import generator_words, seeded_generator, set_generator
+from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.processes.one_thread import numpy_on_one_thread
 from mcm_models.dqn.network import Adam, QLayout, Singles, gradients, initial_weights, q_values
 from mcm_models.dqn.settings import DqnSettings
@@ -138,58 +138,6 @@ class Learner:
             told[:, row] = greedy, self.best_score, np.mean(losses)
         self.seconds += time.perf_counter() - started
         return Progress(*told)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """State that later rounds depend on, but for the environment, by name; see `take`.
-
-        `best` and its score are no part of it: they follow from episodes played before.
-        """
-        filled = np.count_nonzero(self._weight)
-        numbers = [self.iterations, self._adam.step, self._place]
-        return {
-            **{f"weights/{name}": array for name, array in self.weights.items()},
-            **{f"target/{name}": array for name, array in self._target.items()},
-            **self._adam.arrays(),
-            "replay/rows": self._rows[:filled],
-            "replay/weight": self._weight[:filled],
-            "replay/largest": np.array([self._largest], np.float32),
-            "numbers": np.array(numbers, np.int64),
-            "generator": generator_words(self._rng),
-        }
-
-    def take(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Goes on from what `arrays` gave in a learner of the same arguments.
-
-        Raises:
-            KeyError: if an array is missing.
-            ValueError: if one is of another shape or type, or holds what it cannot.
-        """
-        shapes = {name: array.shape for name, array in self.weights.items()}
-        iterations, steps, place = _checked(arrays, "numbers", (3,), np.int64).tolist()
-        filled = arrays["replay/rows"].shape[0] if arrays["replay/rows"].ndim else 0
-        if min(iterations, steps) < 0 or not 0 <= place < len(self._rows):
-            raise ValueError("its numbers are out of range")
-        if not filled <= len(self._rows) or (filled < len(self._rows) and place != filled):
-            raise ValueError("its replay has another size")
-        kinds = ("weights", "target", *(("mean", "square") if steps else ()))
-        found = {
-            f"{kind}/{name}": _checked(arrays, f"{kind}/{name}", shape)
-            for kind in kinds
-            for name, shape in shapes.items()
-        }
-        rows = _checked(arrays, "replay/rows", (filled, self._rows.shape[1]))
-        weight = _checked(arrays, "replay/weight", (filled,))
-        largest = _checked(arrays, "replay/largest", (1,))
-        if not (weight > 0).all():
-            raise ValueError("its replay has weights that are not above 0")
-        set_generator(self._rng, _checked(arrays, "generator", (6,), np.uint64))
-        self.weights = {name: found[f"weights/{name}"] for name in shapes}
-        self._target = {name: found[f"target/{name}"] for name in shapes}
-        self._adam.take(steps, found, shapes)
-        self._rows[:], self._weight[:] = 0.0, 0.0
-        self._rows[:filled], self._weight[:filled] = rows, weight
-        self._largest = largest[0]
-        self.iterations, self._place = iterations, place
 
     def _values(self, weights: dict[str, Singles], seen: Observation) -> Singles:
         return q_values(self._layout, weights, *seen)
@@ -334,21 +282,6 @@ def cut_returns(
             discount[step] = np.where(on, gamma * discount[step + 1], discount[step])
             until[step] = np.where(on, until[step + 1], until[step])
     return total, discount, until
-
-
-def _checked(
-    arrays: dict[str, NDArray[Any]],
-    name: str,
-    shape: tuple[int, ...],
-    kind: type[np.generic] = np.float32,
-) -> NDArray[Any]:
-    """An array of a file, if it is what it has to be."""
-    array = arrays[name]
-    if array.shape != shape or array.dtype != kind:
-        raise ValueError(f"its {name} is no {np.dtype(kind).name} {list(shape)}")
-    if kind is np.float32 and not np.isfinite(array).all():
-        raise ValueError(f"its {name} is not finite")
-    return array
 
 
 def _pack(seen: Observation) -> Singles:

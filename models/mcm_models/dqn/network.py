@@ -7,7 +7,7 @@ to load.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -115,23 +115,6 @@ def q_values(
     return np.where(allowed > 0, value + advantage - mean, FORBIDDEN)
 
 
-@dataclass(frozen=True, eq=False)
-class QNetwork:
-    """A network with its weights.
-
-    Attributes:
-        layout: its shape.
-        weights: by name, as `QLayout.shapes` lists them.
-    """
-
-    layout: QLayout
-    weights: dict[str, Singles]
-
-    def values(self, candidates: Singles, context: Singles, mask: np.ndarray) -> Singles:
-        """`[..., A]`, from `[..., A, F]`, `[..., G]` and `[..., A]`; see `q_values`."""
-        return q_values(self.layout, self.weights, candidates, context, mask)
-
-
 def gradients(
     layout: QLayout,
     weights: Weights,
@@ -215,20 +198,3 @@ class Adam:
             change: Singles = size * mean / (np.sqrt(square) + np.float32(1e-8))
             new[name] = weight - change
         return new
-
-    def arrays(self) -> Weights:
-        """Moments by `mean/` and `square/` and the names of weights; none before the first step."""
-        kept = {"mean": self._mean, "square": self._square}
-        return {f"{kind}/{name}": part for kind, of in kept.items() for name, part in of.items()}
-
-    def take(self, step: int, arrays: Weights, names: Iterable[str]) -> None:
-        """Goes on from what `arrays` gave after `step` steps.
-
-        Raises:
-            KeyError: if the moments of a weight are missing.
-        """
-        wanted = list(names) if step else []
-        self.step = step
-        # They are changed in place.
-        self._mean = {name: arrays[f"mean/{name}"].copy() for name in wanted}
-        self._square = {name: arrays[f"square/{name}"].copy() for name in wanted}

@@ -9,7 +9,6 @@ from mcm_models.dqn.network import (
     FORBIDDEN,
     Adam,
     QLayout,
-    QNetwork,
     gradients,
     initial_weights,
     q_values,
@@ -52,7 +51,7 @@ def by_hand(layout, weights, candidates, context, mask):
 @BOTH
 def test_dueling_formula(layout, observations):
     weights, seen = restless(layout), observations(layout)
-    found = QNetwork(layout, weights).values(*seen)
+    found = q_values(layout, weights, *seen)
     for row, (candidates, context, mask) in enumerate(zip(*seen, strict=True)):
         expected = by_hand(layout, weights, candidates, context, mask)
         np.testing.assert_allclose(found[row], expected, rtol=1e-5, atol=1e-5)

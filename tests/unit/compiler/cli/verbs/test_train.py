@@ -106,7 +106,6 @@ def test_old_spellings_work_and_tell_the_new_ones() -> None:
             "policy",
             ("target", "data_set", "recipe", "samples", "checkpoints", "workers", "scheduler"),
         ),
-        ("pipeline", ("recipe", "samples", "checkpoints")),
     ],
 )
 def test_every_old_spelling_is_an_option_of_its_trainer(
@@ -178,11 +177,8 @@ def test_without_a_name_trainers_are_listed_with_their_options() -> None:
     result = _invoke("--format", "json")
     assert result.exit_code == 0
     rows = {row["name"]: row for row in json.loads(result.stdout)["trainers"]}
-    assert {"pipeline", "policy"} <= rows.keys()
+    assert {"placement", "policy"} <= rows.keys()
     assert all(row["summary"] for row in rows.values())
-    assert [option["name"] for option in rows["pipeline"]["options"]] == [
-        "recipe",
-        "samples",
-        "checkpoints",
-    ]
-    assert "options: recipe=default, samples=20000, checkpoints=20" in _invoke().stdout
+    options = [option["name"] for option in rows["policy"]["options"]]
+    assert options[2:5] == ["recipe", "samples", "checkpoints"]
+    assert "recipe=default, samples=20000, checkpoints=200" in _invoke().stdout

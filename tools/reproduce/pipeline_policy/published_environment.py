@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_models.dqn.learner import Observation
-from mcm_models.dqn.network import QLayout, QNetwork, Singles
+from mcm_models.dqn.network import QLayout, Singles
 from mcm_models.pipelines.kernels import length_s
-from mcm_models.pipelines.policy_environment import CaseEnvironment, CaseState
 from mcm_models.pipelines.problem import Pipeline
-from mcm_models.pipelines.random_cases import MAX_DEVICES, POSITIONS
 from mcm_models.pipelines.tables import PipelineTables
+from pipeline_policy.policy_environment import CaseEnvironment, CaseState, QNetwork
+from pipeline_policy.random_cases import MAX_DEVICES, POSITIONS
 
 FLAT = 4 * POSITIONS
 """Numbers of the state: three arrays of 128, and one for topology and partial partition."""

@@ -18,21 +18,26 @@ import numpy as np
 from msgspec import Meta
 
 from mcm_models.cards import CheckpointCard, CheckpointKind
-from mcm_models.dqn.network import QLayout, QNetwork
-from mcm_models.pipelines import policy_features
+from mcm_models.dqn.network import QLayout
 from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
-from mcm_models.pipelines.policy_environment import POLICY_LAYOUT, PreparedCase, first_weights
-from mcm_models.pipelines.policy_features import (
+from mcm_models.pipelines.problem import Pipeline, PipelineProblem
+from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+from pipeline_policy import policy_features
+from pipeline_policy.policy_environment import (
+    POLICY_LAYOUT,
+    PreparedCase,
+    QNetwork,
+    first_weights,
+)
+from pipeline_policy.policy_features import (
     CONTEXT,
     FEATURES,
     FEATURES_VERSION,
     NUM_CANDIDATES,
 )
-from mcm_models.pipelines.policy_lookahead import ahead_tables
-from mcm_models.pipelines.problem import Pipeline, PipelineProblem
-from mcm_models.pipelines.published_environment import FLAT_LAYOUT, infer_flat
-from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+from pipeline_policy.policy_lookahead import ahead_tables
+from pipeline_policy.published_environment import FLAT_LAYOUT, infer_flat
 
 BEAM = 8
 """Partial pipelines that are kept by default."""
@@ -124,10 +129,8 @@ MAX_LAYERS, MAX_WIDTH = 8, 1024
 
 _Width = Annotated[int, Meta(ge=1, le=MAX_WIDTH)]
 
-SHIPPED_PIPELINE_POLICY = (
-    Path(__file__).resolve().parent.parent / "checkpoints" / "pipeline-policy.safetensors"
-)
-"""The policy that comes with the compiler; the card inside says how it was trained."""
+RECORDED_POLICY = Path(__file__).resolve().parents[1] / "data" / "pipeline-policy.safetensors"
+"""The policy of the record; the card inside says how it was trained."""
 
 
 @dataclass(frozen=True)
@@ -159,19 +162,19 @@ PIPELINE_POLICIES = CheckpointKind(
     PipelinePolicyCard,
     FEATURES_VERSION,
     MAX_BYTES,
-    ("MCM-S044", "MCM-S044", "MCM-S044"),
-    "train one with `mcmc train pipeline`, or use the one that comes with the compiler",
+    ("MCM-L001", "MCM-L002", "MCM-L003"),
+    "train one with `mcmc train pipeline`, or use the one of the record",
 )
 
 
 def load_pipeline_policy(
-    path: Path = SHIPPED_PIPELINE_POLICY,
+    path: Path = RECORDED_POLICY,
 ) -> tuple[QNetwork, PipelinePolicyCard]:
     """Reads and checks a checkpoint.
 
     Raises:
-        CompileError: MCM-S044 if the file cannot be read, is no such checkpoint, was made for
-            other features, or has weights that do not fit its card.
+        CompileError: MCM-L001 if the file cannot be read or is no such checkpoint, MCM-L002 if it
+            was made for other features, MCM-L003 if its weights do not fit its card.
     """
     weights, card = PIPELINE_POLICIES.load(path)
     return QNetwork(card.layout, weights), card

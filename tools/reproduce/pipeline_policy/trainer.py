@@ -9,21 +9,25 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from msgspec import Struct
 
-from mcm_compiler.arrays.randomness import generator_words, set_generator
 from mcm_compiler.contracts.training import TrainingRequest, TrainingResult
-from mcm_compiler.diagnostics import quote
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models import training_run
 from mcm_models.dqn.learner import Learner
-from mcm_models.dqn.network import QNetwork, Singles
+from mcm_models.dqn.network import Singles
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings
-from mcm_models.pipelines import policy_environment, policy_inference
-from mcm_models.pipelines.policy_inference import infer_pipeline, prepare_case
-from mcm_models.pipelines.published_environment import FLAT_LAYOUT, PublishedEnvironment
-from mcm_models.pipelines.random_cases import random_cases
+from pipeline_policy import policy_inference
+from pipeline_policy.policy_environment import (
+    POLICY_LAYOUT,
+    CaseEnvironment,
+    PreparedCase,
+    QNetwork,
+    first_weights,
+)
+from pipeline_policy.policy_inference import infer_pipeline, prepare_case
+from pipeline_policy.published_environment import FLAT_LAYOUT, PublishedEnvironment
+from pipeline_policy.random_cases import random_cases
 
 POLICY_NAME, CARD_NAME = "pipeline-policy.safetensors", "pipeline-policy.json"
 
@@ -58,13 +62,6 @@ RECIPES: dict[str, DqnSettings] = {
 }
 """Settings by name."""
 
-STATE_NAME = "state.safetensors"
-
-TRAININGS = training_run.TrainingKind(most_bytes=1 << 28)
-"""The replay of the recipe `default` has 43 MB."""
-
-LEARNER, CASES, BEST = "learner/", "cases", "best/"
-
 
 @dataclasses.dataclass(frozen=True)
 class TrainedPolicy:
@@ -90,7 +87,6 @@ def train_pipeline_policy(
     seed: int,
     tell: training_run.Tell,
     published: bool = False,
-    state_path: Path | None = None,
 ) -> TrainedPolicy:
     """Learns on synthetic cases, and keeps the checkpoint that does best on others.
 
@@ -101,27 +97,18 @@ def train_pipeline_policy(
         seed: of weights and episodes.
         tell: hears of the progress.
         published: state, actions and reward of the paper.
-        state_path: where the state after each checkpoint is kept; one that is there is gone on
-            from, and must be of a training with the same arguments. None to keep none.
-
-    Raises:
-        CompileError: MCM-L009 for a damaged state.
     """
     started = time.process_time()
     cases = [prepare_case(c) for c in random_cases(TRAINING_CASES, TRAINING_CASES_SEED)]
     held = [prepare_case(c) for c in random_cases(VALIDATION_CASES, VALIDATION_CASES_SEED)]
-    environment = (PublishedEnvironment if published else policy_environment.CaseEnvironment)(
-        cases, seed
-    )
-    layout = FLAT_LAYOUT if published else policy_environment.POLICY_LAYOUT
+    environment = (PublishedEnvironment if published else CaseEnvironment)(cases, seed)
+    layout = FLAT_LAYOUT if published else POLICY_LAYOUT
     learner = Learner(environment, layout, settings, seed, iterations)
     if not published:
-        learner.weights = policy_environment.first_weights(seed)
+        learner.weights = first_weights(seed)
     per_round = settings.updates
     rounds = max(1, iterations // (per_round * max(1, checkpoints)))
     best = TrainedPolicy(dict(learner.weights), np.inf, 0, 0.0)
-    if state_path is not None and state_path.exists():
-        best = _load_state(state_path, learner, environment.rng)
 
     def step(_number: int) -> dict[str, float]:
         learner.advance(rounds)
@@ -132,8 +119,6 @@ def train_pipeline_policy(
         score = mean_over_known(QNetwork(layout, learner.weights), held)
         if score < best.score:
             best = TrainedPolicy(dict(learner.weights), score, learner.iterations, 0.0)
-        if state_path is not None:
-            _save_state(state_path, learner, environment.rng, best)
         return f"length over the look-ahead's {score:.6f}", {"length_over_look_ahead": score}
 
     def episodes(number: int) -> int:
@@ -141,46 +126,17 @@ def train_pipeline_policy(
         done = min(number * rounds * per_round, iterations)
         return done * settings.lanes // settings.updates
 
-    each = rounds * per_round
-    loop = training_run.TrainingLoop(-(-iterations // each), tell, "episodes", episodes)
-    loop.run(learner.iterations // each, step, stop)
+    loop = training_run.TrainingLoop(
+        -(-iterations // (rounds * per_round)), tell, "episodes", episodes
+    )
+    loop.run(0, step, stop)
     return dataclasses.replace(best, cpu_seconds=time.process_time() - started)
 
 
-class _Best(Struct, frozen=True):
-    score: float | None
-    iterations: int
-
-
-def _save_state(
-    path: Path, learner: Learner, cases: np.random.Generator, best: TrainedPolicy
-) -> None:
-    """Writes all that a training goes on from, with what cases are drawn with."""
-    # JSON has no infinity.
-    score = best.score if np.isfinite(best.score) else None
-    parts = {LEARNER: learner.arrays(), BEST: best.weights, "": {CASES: generator_words(cases)}}
-    training_run.save_state(path, {"score": score, "iterations": best.iterations}, parts)
-
-
-def _load_state(path: Path, learner: Learner, cases: np.random.Generator) -> TrainedPolicy:
-    """Reads a state into a learner and a generator; the best checkpoint is returned.
-
-    Raises:
-        CompileError: MCM-L009 if the file is damaged.
-    """
-    like = {LEARNER: None, BEST: learner.weights, "": {CASES: generator_words(cases)}}
-    numbers, parts = TRAININGS.load(path, _Best, like)
-    try:
-        set_generator(cases, parts[""][CASES])
-        learner.take(parts[LEARNER])
-    except (ValueError, KeyError) as error:
-        raise TRAININGS.refusal(quote(str(error)), path) from error
-    score = np.inf if numbers.score is None else numbers.score
-    return TrainedPolicy(parts[BEST], score, numbers.iterations, 0.0)
-
-
 def mean_over_known(
-    network: QNetwork, cases: Sequence[policy_environment.PreparedCase], beam: int = 1
+    network: QNetwork,
+    cases: Sequence[PreparedCase],
+    beam: int = 1,
 ) -> float:
     """Mean length over that of the pipelines that the look-ahead alone decides."""
     ratios = [
@@ -195,8 +151,7 @@ def mean_over_known(
 class PipelinePolicyTrainer:
     """Trains the pipeline policy; see `mcm_compiler.contracts.training.Trainer`.
 
-    A training takes minutes. One that goes on ends with the same bytes as one that nothing
-    stopped; its state lies in the folder until the policy does.
+    A training takes minutes; one that was stopped begins again.
 
     Attributes:
         recipe: name of a recipe.
@@ -220,8 +175,8 @@ class PipelinePolicyTrainer:
 
         Raises:
             CompileError: MCM-A001 if the folder is not empty and nothing is resumed, MCM-L008 if it
-                holds another training, MCM-L009 for a damaged state, MCM-S044 for a damaged policy
-                of a training that is done, MCM-U003 for an unknown recipe.
+                holds another training, MCM-L001 and others for a damaged policy of a training that
+                is done, MCM-U003 for an unknown recipe.
         """
         settings = training_run.recipe_of(self.recipe, RECIPES)
         with training_run.training_folder(request):
@@ -236,21 +191,20 @@ def _train(
 ) -> TrainingResult:
     folder: Path = request.folder
     checkpoints = min(trainer.checkpoints, MOST_CHECKPOINTS)
-    TRAININGS.begin(folder, _asked(trainer, request.seed, settings, checkpoints))
-    path, state_path = folder / POLICY_NAME, folder / STATE_NAME
-    # The state goes last: without it what is there is whole.
-    if not ((folder / CARD_NAME).exists() and path.exists() and not state_path.exists()):
+    asked = _asked(trainer, request.seed, settings, checkpoints)
+    training_run.TrainingKind().begin(folder, asked)
+    path = folder / POLICY_NAME
+    if not ((folder / CARD_NAME).exists() and path.exists()):
         iterations = max(1, trainer.samples * settings.updates // settings.lanes)
         published = trainer.recipe == PUBLISHED_RECIPE
         trained = train_pipeline_policy(
-            settings, iterations, checkpoints, request.seed, tell, published, state_path
+            settings, iterations, checkpoints, request.seed, tell, published
         )
         card = policy_card(
             trainer.recipe, settings, request.seed, trainer.samples, checkpoints, trained
         )
         policy_inference.PIPELINE_POLICIES.save(path, trained.weights, card)
         write_whole(folder / CARD_NAME, card.to_json().encode())
-        state_path.unlink(missing_ok=True)
     _, card = policy_inference.load_pipeline_policy(path)
     return TrainingResult(path, trainer.samples, _scores(card.trained_on.get("metrics")))
 
@@ -286,7 +240,7 @@ def policy_card(
 ) -> policy_inference.PipelinePolicyCard:
     """What is told of a training; nothing in it depends on the machine but the versions."""
     return policy_inference.PipelinePolicyCard(
-        hidden=policy_environment.POLICY_LAYOUT.hidden,
+        hidden=POLICY_LAYOUT.hidden,
         flat=recipe == PUBLISHED_RECIPE,
         trained_on={
             "command": f"mcmc train pipeline --set recipe={recipe} --set samples={samples} "

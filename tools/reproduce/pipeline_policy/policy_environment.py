@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_models.dqn.learner import Observation
-from mcm_models.dqn.network import QLayout, Singles, initial_weights
-from mcm_models.pipelines import policy_features
+from mcm_models.dqn.network import QLayout, Singles, initial_weights, q_values
 from mcm_models.pipelines.kernels import Ints, length_s
-from mcm_models.pipelines.policy_lookahead import AheadTables
 from mcm_models.pipelines.problem import Floats
-from mcm_models.pipelines.random_cases import MAX_SERVERS
 from mcm_models.pipelines.tables import PipelineTables
+from pipeline_policy import policy_features
+from pipeline_policy.policy_lookahead import AheadTables
+from pipeline_policy.random_cases import MAX_SERVERS
 
 POLICY_LAYOUT = QLayout(
     features=policy_features.FEATURES,
@@ -31,6 +31,24 @@ POLICY_LAYOUT = QLayout(
     actions=policy_features.NUM_CANDIDATES,
 )
 """Two hidden layers of 32, shared by all candidates."""
+
+
+@dataclass(frozen=True, eq=False)
+class QNetwork:
+    """A network with its weights.
+
+    Attributes:
+        layout: its shape.
+        weights: by name, as `QLayout.shapes` lists them.
+    """
+
+    layout: QLayout
+    weights: dict[str, Singles]
+
+    def values(self, candidates: Singles, context: Singles, mask: np.ndarray) -> Singles:
+        """`[..., A]`, from `[..., A, F]`, `[..., G]` and `[..., A]`; see `q_values`."""
+        return q_values(self.layout, self.weights, candidates, context, mask)
+
 
 REWARD_SCALE, LARGEST_REWARD = 100.0, 2.0
 """Of the gain over the look-ahead."""

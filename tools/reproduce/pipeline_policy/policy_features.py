@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, quotient_njit
 from mcm_models.pipelines.balanced import ideal_place
 from mcm_models.pipelines.kernels import Ints, fits
-from mcm_models.pipelines.policy_lookahead import (
+from mcm_models.pipelines.tables import PipelineTables
+from pipeline_policy.policy_lookahead import (
     AheadTables,
     SoFar,
     least_s,
@@ -26,7 +27,6 @@ from mcm_models.pipelines.policy_lookahead import (
     with_stage,
     with_transfer,
 )
-from mcm_models.pipelines.tables import PipelineTables
 
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""The learned parts: planning at hand, the policy, and its checkpoint."""
+"""The pipeline policy, its look-ahead and its checkpoint."""
 
 from __future__ import annotations
 
@@ -7,20 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from mcm_compiler.diagnostics import CompileError
-from mcm_models.dqn.network import QNetwork, initial_weights
-from mcm_models.dqn.settings import PUBLISHED
-from mcm_models.pipelines.balanced import balanced_pipeline, ideal_part
-from mcm_models.pipelines.kernels import length_s, unchecked_length_s
-from mcm_models.pipelines.policy_environment import (
+from pipeline_policy.policy_environment import (
     LARGEST_REWARD,
     POLICY_LAYOUT,
     REWARD_SCALE,
     CaseEnvironment,
+    QNetwork,
     first_weights,
 )
-from mcm_models.pipelines.policy_features import (
+from pipeline_policy.policy_features import (
     CONTEXT,
     FEATURES,
     NUM_CANDIDATES,
@@ -28,7 +23,7 @@ from mcm_models.pipelines.policy_features import (
     FeatureArrays,
     featurise,
 )
-from mcm_models.pipelines.policy_inference import (
+from pipeline_policy.policy_inference import (
     PIPELINE_POLICIES,
     PipelinePolicyCard,
     infer_pipeline,
@@ -36,7 +31,7 @@ from mcm_models.pipelines.policy_inference import (
     look_ahead_alone,
     prepare_case,
 )
-from mcm_models.pipelines.policy_lookahead import (
+from pipeline_policy.policy_lookahead import (
     REFINE,
     ahead_tables,
     look_ahead,
@@ -46,12 +41,15 @@ from mcm_models.pipelines.policy_lookahead import (
     quick_length_s,
     quick_part,
 )
+from pipeline_policy.random_cases import random_cases
+
+from mcm_compiler.diagnostics import CompileError
+from mcm_models.dqn.network import initial_weights
+from mcm_models.pipelines.balanced import balanced_pipeline, ideal_part
+from mcm_models.pipelines.kernels import length_s, unchecked_length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem, Schedule
-from mcm_models.pipelines.random_cases import random_cases
 from mcm_models.pipelines.tables import pipeline_tables
-from mcm_passes.parallelism.pipelines.online import learn_online
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
-from tests.generators.pipeline_cases import random_problem
 
 UNTRAINED = QNetwork(POLICY_LAYOUT, initial_weights(POLICY_LAYOUT, 0))
 
@@ -110,19 +108,6 @@ def test_no_policy_is_worse_than_the_look_ahead_alone(beam: int) -> None:
         assert found.length_s <= alone.length_s * (1.0 + 1e-12)
 
 
-def test_learning_at_hand_solves_a_small_problem() -> None:
-    problem = random_problem(6, stages=3, micro_batches=8)
-    exact = best_pipeline(problem)
-    settings = dataclasses.replace(PUBLISHED["pp"], updates=4)
-    outcome = learn_online(problem, seed=0, settings=settings, iterations=200)
-    assert exact is not None
-    assert outcome.pipeline is not None
-    assert outcome.pipeline.length_s <= 1.02 * exact.length_s
-    assert same_length(problem, outcome.pipeline)
-    again = learn_online(problem, seed=0, settings=settings, iterations=200)
-    assert again.pipeline == outcome.pipeline
-
-
 def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "policy.safetensors"
     card = PipelinePolicyCard(POLICY_LAYOUT.hidden, trained_on={"seed": 3})
@@ -149,7 +134,7 @@ def test_damaged_checkpoints_are_diagnosed(tmp_path: Path, damage) -> None:
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(CompileError) as caught:
         load_pipeline_policy(path)
-    assert [d.code for d in caught.value.diagnostics] == ["MCM-S044"]
+    assert caught.value.diagnostics[0].code in ("MCM-L001", "MCM-L003")
 
 
 def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
@@ -160,7 +145,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
         load_pipeline_policy(path)
 
 
-def test_the_shipped_policy_is_near_the_optimum() -> None:
+def test_the_policy_of_the_record_is_near_the_optimum() -> None:
     network, _ = load_pipeline_policy()
     gaps = []
     for problem in random_cases(12, 1):
