@@ -86,6 +86,7 @@ __all__ = [
     "place_model",
     "prepare_model",
     "run_passes",
+    "write_report",
 ]
 
 
@@ -324,9 +325,15 @@ def _finish(stage: StagingFolder, result: CompileResult) -> Report:
     """Writes what describes the whole folder, and returns the report."""
     if (certificate := result.certificate) is not None:
         write_certificate(stage.path, certificate)
-    report = build_report(result)
-    json_text.write(stage.path / layout.REPORT, report)
-    text = render_markdown(report)
-    (stage.path / layout.REPORT_TEXT).write_bytes(text.encode("utf-8", "backslashreplace"))
+    report = write_report(stage.path, result)
     finish_folder(stage.path, recorded(result.manifest, report))
+    return report
+
+
+def write_report(folder: Path, result: CompileResult) -> Report:
+    """Writes the report of a result in both forms, and returns it."""
+    report = build_report(result)
+    json_text.write(folder / layout.REPORT, report)
+    text = render_markdown(report)
+    (folder / layout.REPORT_TEXT).write_bytes(text.encode("utf-8", "backslashreplace"))
     return report

@@ -10,20 +10,25 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from mcm_compiler.api import compile_model, run_passes
+from mcm_compiler.api import compile_model, run_passes, write_report
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.artifact.layout import MANIFEST
 from mcm_compiler.artifact.manifest import PROFILE_NAME, read_manifest
-from mcm_compiler.artifact.profiles import StoredWeights, adopted_manifest
+from mcm_compiler.artifact.profiles import ProfileFolder, StoredWeights, adopted_manifest
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.profiles_check import check_profiles
 from mcm_compiler.contracts.replication import DIVISION
 from mcm_compiler.contracts.target import Target
+from mcm_compiler.contracts.zoo import PREFIX
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.ir.reading.importer import read_open_model
 from mcm_compiler.ir.rewriting.writer import large_tensors
+from mcm_compiler.ir.shapes.context_sizes import tokens_dimension
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import parse_pipeline, print_pipeline
 from mcm_compiler.processes.staging import staging
+from mcm_compiler.report.report_data import recorded
+from mcm_compiler.report.state_section import prompt_row, takes_prompt
 from mcm_compiler.results.compile_result import CompileResult
 from mcm_compiler.text.units import count_text
 
@@ -117,6 +122,7 @@ def compile_profiles(
             that needs other weights, MCM-P088 for profiles that do not fit the SRAM together.
     """
     first, *further = profiles
+    asked = _asked(model, options, profiles)
     results: list[CompileResult] = []
     with staging(output, force) as stage, staging(None) as apart:
 
@@ -129,21 +135,29 @@ def compile_profiles(
             return compile_model(model, target, asked, output=folder, progress=show)
 
         with _named(first):
-            lead = compiled(first, _sized(options, first))
+            lead = compiled(first, asked[first.name])
         results.append(lead)
         for path in (apart.path / first.name).iterdir():
             path.rename(stage.path / path.name)
-        stored = StoredWeights(stage.path)
+        stored, manifests = StoredWeights(stage.path), [read_manifest(stage.path)]
         for profile in further:
             with _named(profile):
-                found = compiled(profile, _settled(model, target, _sized(options, profile), lead))
+                found = compiled(profile, _settled(model, target, asked[profile.name], lead))
                 folder = apart.path / profile.name
-                manifest = read_manifest(folder)
+                manifests.append(read_manifest(folder))
                 stored.adopt(folder, profile.name)
-                adopted_manifest(stage.path, profile.name, manifest)
             results.append(found)
-        manifest = read_manifest(stage.path)
         names = tuple(profile.name for profile in profiles)
+        prompt = prompt_row({n: one.report or {} for n, one in zip(names, results, strict=True)})
+        for at, name in enumerate(names):
+            if takes_prompt(results[at].report or {}, prompt):
+                folder = ProfileFolder.of(stage.path, name) if at else stage.path
+                report = write_report(folder, result := replace(results[at], prompt=prompt))
+                results[at] = replace(result, report=report)
+                manifests[at] = recorded(manifests[at], report)
+            if at:
+                adopted_manifest(stage.path, name, manifests[at])
+        manifest = manifests[0]
         (stage.path / MANIFEST).unlink()
         finish_folder(
             stage.path, replace(manifest, counted=replace(manifest.counted, profiles=names))
@@ -162,8 +176,23 @@ def _named(profile: Profile) -> Generator[None]:
         raise CompileError([one.within(about) for one in error.diagnostics]) from error.__cause__
 
 
-def _sized(options: CompileOptions, profile: Profile) -> CompileOptions:
-    return replace(options, dims={**options.dims, **profile.dims})
+def _asked(
+    model: str | Path | ir.Model, options: CompileOptions, profiles: Sequence[Profile]
+) -> dict[str, CompileOptions]:
+    """The options of each profile by name: sizes, and limits on what it does.
+
+    The profile with the most tokens a step reads prompts, that with the fewest makes tokens.
+    """
+    sized = {one.name: {**options.dims, **one.dims} for one in profiles}
+    limits = {one.name: options.serve for one in profiles}
+    if options.serve and not (isinstance(model, str) and model.startswith(PREFIX)):
+        opened = model if isinstance(model, ir.Model) else read_open_model(Path(model))
+        tokens = tokens_dimension(opened)
+        steps = {name: dims.get(tokens, 1) for name, dims in sized.items()}
+        ends = {"tpot": min(steps.values()), "ttft": max(steps.values())}
+        for name, step in steps.items():
+            limits[name] = {n: limit for n, limit in options.serve.items() if ends[n] == step}
+    return {n: replace(options, dims=sized[n], serve=limits[n] or None) for n in sized}
 
 
 def _settled(

@@ -12,6 +12,7 @@ from mcm_compiler.artifact.profiles import ProfileFolder
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.contracts.program import Buffer
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.report.state_section import STATE_SECTION, prompt_row, takes_prompt
 from mcm_compiler.text.units import bytes_text, count_text
 
 _Weights = Mapping[int, Mapping[str, ir.TensorProtocol]]
@@ -44,7 +45,18 @@ def check_profiles(first: OpenedFolder) -> str:
         for other in others
         for place, what in _elsewhere(first, opened[other], weights[name], weights[other])
     )
+    _check_prompts(opened)
     return f"{count_text(len(opened), 'profile')}, {_check_memory(opened, weights)}"
+
+
+def _check_prompts(opened: Mapping[str, OpenedFolder]) -> None:
+    reports = {name: one.report for name, one in opened.items()}
+    prompt = prompt_row(reports)
+    for name, report in reports.items():
+        expected = prompt if takes_prompt(report, prompt) else None
+        if (report.get(STATE_SECTION) or {}).get("prompt") != expected:
+            what = "'states.prompt' is not what the reports of all profiles give"
+            raise CompileError.of("MCM-V073", what, at=f"profile {quote(name)}")
 
 
 def _elsewhere(

@@ -57,6 +57,7 @@ STATED: Mapping[str, str] = {
     "diagnostics": "warnings and notes of the compile",
     "sensitivities": "compiles for other targets, of which nothing was written",
     "sizes": "of a decoder: models for other sizes, of which nothing was written",
+    "prompt": "of a decoder: the figures of another profile",
     "versions": "of the programs that compiled",
 }
 """Fields of a report that the manifest states, and why they are not derived."""
@@ -96,8 +97,8 @@ class Sources:
 def stated_of(report: Mapping[str, Any]) -> Derived:
     """The fields of `STATED` of a report."""
     fields = {**report, "dims": report["model"]["dims"]}
-    if sizes := (report.get(state_section.STATE_SECTION) or {}).get("sizes"):
-        fields["sizes"] = sizes
+    states = report.get(state_section.STATE_SECTION) or {}
+    fields |= {name: states[name] for name in ("sizes", "prompt") if states.get(name)}
     return {name: fields[name] for name in STATED if name in fields}
 
 
@@ -166,6 +167,8 @@ def derive_report(sources: Sources) -> Derived:
         )
         if states is not None:
             states["sizes"] = list(stated.get("sizes", ()))
+            if (prompt := stated.get("prompt")) is not None:
+                states["prompt"], states["ttft_s"] = prompt, prompt["ttft_s"]
             found[state_section.STATE_SECTION] = states
     if sources.mapped:
         from mcm_compiler.report.fabric_section import fabric_facts

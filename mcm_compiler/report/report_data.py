@@ -56,6 +56,8 @@ def build_report(result: CompileResult) -> Report:
         stated[sensitivity_section.SENSITIVITY_SECTION] = list(result.sensitivities)
     if result.sizes:
         stated["sizes"] = list(result.sizes)
+    if result.prompt is not None:
+        stated["prompt"] = result.prompt
     sources = Sources(
         manifest=result.manifest.with_stated(stated),
         target=result.target,

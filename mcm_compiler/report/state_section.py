@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from mcm_compiler.diagnostics import quote
 from mcm_compiler.results.strictness import LOST_STATES
 from mcm_compiler.text.units import (
     UNKNOWN,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
     from mcm_compiler.contracts.target import Target
     from mcm_compiler.report.records.sections import StateFacts
+    from mcm_compiler.results.size_rows import PromptRow
 
 STATE_SECTION = "states"
 """Key of the report; missing where no state stays on a chip."""
@@ -196,12 +198,36 @@ def serving_claim(report: Mapping[str, Any]) -> tuple[str, list[str]] | None:
         return None
     limits = " and ".join(limit_texts(facts["limits"]))
     within = f"within {limits}" if limits else "that memory has room for"
-    prompt = f"{count_text(facts['context'], 'token')}, read {facts['tokens_per_step']} at a time"
+    read = {"tokens": facts["context"], **facts, **facts.get("prompt", {})}
+    prompt = f"{count_text(read['tokens'], 'token')}, read {read['tokens_per_step']} at a time"
+    prompt += f" by profile {quote(read['profile'])}" if "profile" in read else ""
     return f"up to {count_text(facts['users'], 'user')} {within}", [
         f"with those in flight a token every {seconds_text(facts['tpot_s'])} for each",
         f"the first after {seconds_text(facts['ttft_s'])} (prompt of {prompt})",
         f"tokens/s are limited by {_LIMITED_BY[facts['limited_by']]}",
     ]
+
+
+def prompt_row(reports: Mapping[str, Mapping[str, Any]]) -> PromptRow | None:
+    """The profile that reads prompts, of reports by profile; None where none has states."""
+    facts = {name: report.get(STATE_SECTION) or {} for name, report in reports.items()}
+    tokens = {n: one["tokens_per_step"] for n, one in facts.items() if one.get("ttft_s")}
+    if not tokens:
+        return None
+    name = max(tokens, key=tokens.__getitem__)
+    most = facts[name]
+    return {
+        "profile": name,
+        "tokens": most["context"],
+        "tokens_per_step": most["tokens_per_step"],
+        "ttft_s": most["ttft_s"],
+    }
+
+
+def takes_prompt(report: Mapping[str, Any], prompt: PromptRow | None) -> bool:
+    """True for a profile that reads fewer tokens at a time than that of `prompt`."""
+    facts = report.get(STATE_SECTION)
+    return bool(facts and prompt and facts["tokens_per_step"] < prompt["tokens_per_step"])
 
 
 def limit_texts(limits: Mapping[str, float]) -> list[str]:

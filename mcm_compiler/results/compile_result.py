@@ -27,7 +27,7 @@ from mcm_compiler.results.strictness import reasons_of_claims, reasons_of_verifi
 
 if TYPE_CHECKING:
     from mcm_compiler.results.points import SensitivityRow
-    from mcm_compiler.results.size_rows import SizeRow
+    from mcm_compiler.results.size_rows import PromptRow, SizeRow
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,7 @@ class CompileResult:
         replication: how many pipelines like the simulated one run side by side.
         sensitivities: what changes of the target would bring; None where nobody asked.
         sizes: a decoder with other batches and contexts; empty where nobody asked.
+        prompt: the profile that reads prompts for this one; None where it does so itself.
         report: as `report.json` has it, or None where nothing was written.
     """
 
@@ -74,6 +75,7 @@ class CompileResult:
     replication: Replication | None = None
     sensitivities: tuple[SensitivityRow, ...] | None = None
     sizes: tuple[SizeRow, ...] = ()
+    prompt: PromptRow | None = None
     report: Mapping[str, Any] | None = None
 
     @cached_property

@@ -1,4 +1,4 @@
-"""A decoder with other batches and contexts than those that it was compiled for."""
+"""A decoder with other batches, contexts and prompts than those that it was compiled for."""
 
 from __future__ import annotations
 
@@ -28,3 +28,19 @@ class SizeRow(TypedDict):
     tokens_per_s: Amount | None
     tpot_s: Amount | None
     within_limits: bool
+
+
+class PromptRow(TypedDict):
+    """The profile of a folder that reads most tokens of a prompt in a step.
+
+    Attributes:
+        profile: its name.
+        tokens: of a prompt as long as its context.
+        tokens_per_step: that it reads at a time.
+        ttft_s: seconds until it has read the prompt, with as many sequences in flight.
+    """
+
+    profile: str
+    tokens: Size
+    tokens_per_step: Size
+    ttft_s: Amount

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -61,6 +62,30 @@ def test_weights_are_stored_once_and_every_program_is_checked(compiled, spelling
     assert report.holds, report.diagnostics
     names = [text.partition(":")[0] for text in SIZES[spelling][1:]]
     assert {s.name.partition(":")[0] for s in report.steps if ":" in s.name} == set(names)
+
+
+def test_the_time_to_the_first_token_is_that_of_the_profile_that_reads_most(compiled):
+    folder, _ = compiled["mha"]
+    prefill, decode, chunk = (
+        json.loads((profile_folder(folder, name) / "report.json").read_text())["states"]
+        for name in ("prefill", "decode", "chunk")
+    )
+    row = {"profile": "prefill", "tokens": 8, "tokens_per_step": 8, "ttft_s": prefill["ttft_s"]}
+    assert (prefill.get("prompt"), decode["prompt"], chunk["prompt"]) == (None, row, row)
+    assert decode["ttft_s"] == prefill["ttft_s"] < 8 * decode["tpot_s"]
+    text = (profile_folder(folder, "decode") / "report.md").read_text()
+    assert "prompt of 8 tokens, read 8 at a time by profile 'prefill'" in " ".join(text.split())
+
+
+def test_limits_are_those_of_the_steps_that_users_wait_for(compiled):
+    folder, _ = compiled["mha"]
+    profiles = parse_profiles(("decode:seq=1,past=8", "prefill:seq=8,past=0"), {})
+    options = replace(QUICK, serve={"tpot": 1.0, "ttft": 2.0})
+    asked = profiles_module._asked(folder.with_name("decoder.onnx"), options, profiles)
+    assert {name: set(one.serve) for name, one in asked.items()} == {
+        "decode": {"tpot"},
+        "prefill": {"ttft"},
+    }
 
 
 def test_pages_and_comparisons_name_the_profile(compiled):
@@ -135,6 +160,14 @@ def test_profiles_that_contradict_each_other_are_refused(texts, message):
     with pytest.raises(CompileError, match=message) as caught:
         parse_profiles(texts, {"batch": 1})
     assert caught.value.diagnostics[0].code == "MCM-U091"
+
+
+def test_a_prompt_that_no_report_has_is_found(compiled):
+    folder, _ = compiled["mha"]
+    opened = OpenedFolder(folder, read_manifest(folder))
+    opened.report["states"]["prompt"] = {"profile": "chunk"}
+    with pytest.raises(CompileError, match=r"'states\.prompt' is not what the reports"):
+        check_profiles(opened)
 
 
 def test_an_unknown_dimension_names_its_profile(compiled, tmp_path):

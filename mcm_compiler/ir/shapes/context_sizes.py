@@ -35,14 +35,7 @@ def context_sizes(model: ir.Model, context: int, dims: Mapping[str, int]) -> dic
     shapes = {name: sizes_of(value) or () for name, value in values.items()}
     given = {name: shape for name, shape in shapes.items() if name not in states}
     batch = {shape[0] for shape in given.values() if shape}
-    tokens = next(
-        (
-            shape[1]
-            for name, shape in given.items()
-            if len(shape) > 1 and isinstance(shape[1], str) and "mask" not in name
-        ),
-        "",
-    )
+    tokens = tokens_dimension(model)
     found, step = dict(dims), dims.get(tokens, 1)
     if tokens:
         found[tokens] = step
@@ -70,6 +63,19 @@ def context_sizes(model: ir.Model, context: int, dims: Mapping[str, int]) -> dic
             if axis and size and size not in (*batch, *found) and formula_of(size) is None:
                 _give(found, size, context, context)
     return found
+
+
+def tokens_dimension(model: ir.Model) -> str:
+    """The name of the number of new tokens, where it is open; else ""."""
+    values = {v.name or "": v for v in free_inputs(model)}
+    made = {v.name or "": v for v in model.graph.outputs}
+    pasts = {pair.past for pair in customary_pairs(values, made)}
+    shapes = [
+        sizes_of(value) or ()
+        for name, value in values.items()
+        if name not in pasts and "mask" not in name
+    ]
+    return next((s[1] for s in shapes if len(s) > 1 and isinstance(s[1], str)), "")
 
 
 def _open(shape: tuple[int | str, ...]) -> Iterator[tuple[int, str]]:

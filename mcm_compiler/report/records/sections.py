@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 from mcm_compiler.contracts.objectives import ObjectiveKind
-from mcm_compiler.results.size_rows import SizeRow
+from mcm_compiler.results.size_rows import PromptRow, SizeRow
 from mcm_compiler.text.json_text import Amount, Count, Index, Size, Whole
 
 
@@ -321,7 +321,9 @@ class StateFacts(TypedDict):
             (`memory`), or the sequences in flight are as few as was asked for or as limits allow
             (`latency`).
         tpot_s: seconds between output tokens of a sequence, with all in flight.
-        ttft_s: seconds until a prompt as long as the context has been read by such steps.
+        ttft_s: seconds until a prompt as long as the context has been read by such steps, or by
+            those of another profile.
+        prompt: that profile, where one of the folder reads more tokens in a step.
         users: sequences of the package whose states fit, and whose steps keep the limits.
         sizes: the decoder with other batches and contexts; empty where nobody asked.
         tokens_per_s: of all sequences together.
@@ -346,6 +348,7 @@ class StateFacts(TypedDict):
     limited_by: Literal["work", "memory", "latency"] | None
     tpot_s: Amount | None
     ttft_s: Amount | None
+    prompt: NotRequired[PromptRow]
     users: Count | None
     sizes: list[SizeRow]
     tokens_per_s: Amount | None

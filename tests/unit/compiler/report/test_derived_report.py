@@ -270,7 +270,7 @@ def test_every_field_of_a_report_is_derived_or_listed(compiled: Path) -> None:
     assert report.keys() == {*build_report(example_result()), "divisions", "energy"}
     stated = json.loads((compiled / "manifest.json").read_text())["counted"]["stated"]
     # Nobody asked for sensitivities or sizes, and all options have their defaults.
-    assert stated.keys() == STATED.keys() - {"sensitivities", "sizes", "option_sources"}
+    assert stated.keys() == STATED.keys() - {"sensitivities", "sizes", "prompt", "option_sources"}
     assert stated["options"].keys() < report["options"].keys()
 
 
