@@ -8,6 +8,7 @@ from mcm_compiler.artifact.manifest import ChipEntry
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
 from mcm_compiler.page import bound_view, graph_view, package_view, timeline_view
 from mcm_compiler.page.contents import Compiled, Page, Section, Table, View, answers_of, linked
+from mcm_compiler.page.measured_view import measured_section
 from mcm_compiler.report.sentences import model_phrase, search_phrase
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.text.units import bytes_text, printable
@@ -114,6 +115,7 @@ SECTIONS: tuple[Callable[[Compiled], Section | None], ...] = (
     bound_view.bottleneck_section,
     bound_view.sensitivity_section,
     package_view.package_section,
+    measured_section,
     timeline_view.timeline_section,
     bound_view.bound_section,
     timeline_view.memory_section,

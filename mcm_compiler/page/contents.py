@@ -156,10 +156,12 @@ class Compiled:
     Attributes:
         report: as from `build_report`.
         folder: that it lies in; None for a report by itself, which has fewer pictures.
+        measured: data of `ring_times` where its chips ran as processes; else None.
     """
 
     report: Mapping[str, Any]
     folder: OpenedFolder | None = None
+    measured: Mapping[str, Any] | None = None
 
     @cached_property
     def program(self) -> LoweredProgram | None:

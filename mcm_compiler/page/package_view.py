@@ -83,7 +83,9 @@ def _data(compiled: Compiled) -> dict[str, Any]:
         "word": "chip",
         "places": [[round(float(x), 4), round(float(y), 4)] for x, y in drawn.places],
         "details": {
-            str(chip): _details(row, _kinds(compiled)) + _served(report, chip)
+            str(chip): _details(row, _kinds(compiled))
+            + _served(report, chip)
+            + _measured(compiled, chip)
             for chip, row in rows.items()
         },
         "chips": [_chip(chip, role_of, rows, worst) for chip in range(devices)],
@@ -98,6 +100,12 @@ def _served(report: Row, chip: int) -> list[list[Any]]:
     classes = next((r.get("classes") for r in roles if r["chip"] == chip), None)
     served = ", ".join(map(str, classes or ()))
     return [["inferences", f"{served} of each {round_of(report)}"]] if classes else []
+
+
+def _measured(compiled: Compiled, chip: int) -> list[list[Any]]:
+    """Busy time of a chip of the first pipeline as a process."""
+    rows = (compiled.measured or {"chips": ()})["chips"]
+    return [["as a process", seconds_text(r["busy_s"])] for r in rows if r["chip"] == chip]
 
 
 def _kinds(compiled: Compiled) -> list[str]:

@@ -97,6 +97,24 @@ def test_processes_run_the_rounds_of_all_replicas(folder: Path) -> None:
     assert (run.data["period_wall_s"] is None) == bool(run.notes)
 
 
+def test_a_measurement_has_json_and_a_page(folder: Path, tmp_path: Path) -> None:
+    given, page = tmp_path / "x.npz", tmp_path / "page.html"
+    ones = np.ones((8, 64), np.float32)
+    np.savez(given, x=ones, y=ones)
+    words = ["run", str(folder), "-i", str(given), "--pipelined", "--html", str(page)]
+    done = CliRunner().invoke(cli, [*words, "--format", "json"], catch_exceptions=False)
+    measured = json.loads(done.stdout)["measured"]
+    assert measured["outputs_equal"]
+    assert measured["period_cpu_s"] > 0
+    text = page.read_text()
+    assert "Predicted and measured" in text
+    assert "bit-identical to those of the chain" in text
+    page.unlink()
+    refused = CliRunner().invoke(cli, [word for word in words if word != "--pipelined"])
+    assert "--pipelined" in refused.stderr
+    assert not page.exists()
+
+
 def test_classes_with_the_ops_of_another_do_not_run(folder: Path, model: Path) -> None:
     """A part of the chips runs, and makes what all of them make."""
     opened = open_folder(folder)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.artifact import chain
+from mcm_compiler.artifact import chain, layout
 from mcm_compiler.checking.entry import gate, structure_check
 from mcm_compiler.checking.entry.ring_times import ring_data
 from mcm_compiler.checking.entry.run_folder import (
@@ -56,11 +56,13 @@ class PipelinedRun:
     """Outputs and measurements of a ring of processes.
 
     Attributes:
+        opened: the folder.
         outputs: as those of `run_folder`.
         data: the measurement as JSON-able data.
         notes: on what it does not measure.
     """
 
+    opened: gate.OpenedFolder
     outputs: Mapping[str, Any]
     data: Mapping[str, Any]
     notes: tuple[Diagnostic, ...]
@@ -108,14 +110,15 @@ def run_pipelined(
         made = _outputs(opened, result, len(batches), steps)
         expected = chain_outputs(opened, batches, steps, stock=True)
     last = last_only(opened.manifest, steps)
+    program = opened.program if layout.PROGRAM in opened.manifest.files else None
     data = {
         "model": opened.manifest.model,
         "target": opened.manifest.target,
-        **ring_data(plan, result, opened.program, opened.manifest.round),
+        **ring_data(plan, result, program, opened.manifest.round),
         **_compared(made, expected, last),
     }
     notes = () if data["period_wall_s"] else (_few_cores(plan),)
-    return PipelinedRun(outputs_of(opened.manifest, made, steps), data, notes)
+    return PipelinedRun(opened, outputs_of(opened.manifest, made, steps), data, notes)
 
 
 def ring_plan(

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from mcm_compiler.cli.failures import show_diagnostics
-from mcm_compiler.cli.show import show_json, show_table
+from mcm_compiler.cli.show import show_json, show_page, show_table
 from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, PROFILE, verb
 from mcm_compiler.text.option_fields import asked
+
+if TYPE_CHECKING:
+    from mcm_compiler.checking.entry.run_pipelined import PipelinedRun
 
 
 @verb(plugins=False)
@@ -37,6 +42,9 @@ def command(
         "whole", "", "Inferences that --pipelined measures, in 3 blocks of at least 40 rounds.",
         120, low=1, high=1_000_000,
     ),
+    html: Path | None = asked(
+        "new file", "", "Write the page of FOLDER with what --pipelined measured."
+    ),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
@@ -45,6 +53,8 @@ def command(
     from mcm_compiler.checking.entry.run_folder import run_folder
     from mcm_compiler.execution.npz_inputs import read_npz, write_npz
 
+    if html is not None and not pipelined:
+        raise click.UsageError("--html shows what --pipelined measures; mcmc report writes others")
     before = None if states is None else read_npz(states)
     source, inputs = profile_folder(folder, profile), read_npz(input_path)
     measured: Mapping[str, Any] | None = None
@@ -54,6 +64,8 @@ def command(
         run = run_pipelined(source, inputs, steps, before, inferences=inferences)
         show_diagnostics(run.notes)
         outputs, measured = run.outputs, run.data
+        if html is not None:
+            _write_page(html, run)
     else:
         outputs = run_folder(source, inputs, steps, before)
     if output is not None:
@@ -68,6 +80,16 @@ def command(
         show_table(ring_lines(measured))
         show_table(chip_table(measured["chips"]))
     show_table([(row["name"], row["type"], str(row["shape"])) for row in rows])
+
+
+def _write_page(html: Path, run: PipelinedRun) -> None:
+    from mcm_compiler.checking.figures_check import check_stored_figures
+    from mcm_compiler.page.compiled_page import compiled_page
+    from mcm_compiler.page.contents import Compiled
+
+    note = check_stored_figures(run.opened)
+    show_diagnostics([note] if note is not None else [])
+    show_page(html, compiled_page(Compiled(run.opened.report, run.opened, run.data)))
 
 
 def _described(name: str, value: Any) -> dict[str, Any]:
