@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import onnx_ir as ir
 
@@ -31,6 +32,8 @@ MAX_KNOWN = 10_000
 
 EngineTimes = dict[Engine, float]
 """Seconds that a kernel keeps each engine busy."""
+
+_T = TypeVar("_T")
 
 Timing = Callable[[ChipSpec, KernelWork], EngineTimes]
 """Times of the engines on a chip of speed 1; they overlap, so that the longest one counts."""
@@ -72,6 +75,9 @@ class Roofline:
     _known: dict[Likeness, NodeCost] = field(
         default_factory=dict[Likeness, NodeCost], init=False, repr=False, compare=False
     )
+    _least: dict[Likeness, LeastWork] = field(
+        default_factory=dict[Likeness, LeastWork], init=False, repr=False, compare=False
+    )
 
     def storage_bytes(self, value: ir.Value) -> int:
         """Bytes of `value` in SRAM and on a link; 0 where its type or rank is unknown."""
@@ -100,14 +106,12 @@ class Roofline:
         sums is at most the sum of maxima.
         Control-flow ops do not fuse; a group with one of them costs the sum.
         """
-        like = likeness(nodes)
-        found = None if like is None else self._known.get(like)
-        if found is None:
-            cost = self._reference_cost(nodes)
-            found = replace(cost, seconds=cost.seconds / self.chip.speed)
-            if like is not None and len(self._known) < MAX_KNOWN:
-                self._known[like] = found
-        return found
+
+        def cost() -> NodeCost:
+            found = self._reference_cost(nodes)
+            return replace(found, seconds=found.seconds / self.chip.speed)
+
+        return _once(self._known, nodes, cost)
 
     def least_work(self, nodes: Sequence[ir.Node]) -> LeastWork | None:
         """See `PricesParts`; control flow is not divided."""
@@ -117,9 +121,13 @@ class Roofline:
             return LeastWork(self.group_cost(nodes).seconds, 0.0, 0.0)
         if self.timing not in (engine_times, cycle_times):
             return None
-        work, speed = kernel_work(nodes, self.chip.storage), self.chip.speed
-        found = least_work(self.chip, work, in_blocks=self.timing is cycle_times)
-        return LeastWork(found.seconds / speed, found.untied_s / speed, found.weight_share)
+
+        def least() -> LeastWork:
+            work, speed = kernel_work(nodes, self.chip.storage), self.chip.speed
+            found = least_work(self.chip, work, in_blocks=self.timing is cycle_times)
+            return LeastWork(found.seconds / speed, found.untied_s / speed, found.weight_share)
+
+        return _once(self._least, nodes, least)
 
     def _reference_cost(self, nodes: Sequence[ir.Node]) -> NodeCost:
         """Cost on a chip of speed 1; the speed is divided by once, so that it scales exactly."""
@@ -159,6 +167,17 @@ class Roofline:
             bound_by=body.bound_by,
             modelled=body.modelled,
         )
+
+
+def _once(known: dict[Likeness, _T], nodes: Sequence[ir.Node], find: Callable[[], _T]) -> _T:
+    like = likeness(nodes)
+    if like is None:
+        return find()
+    if like not in known:
+        if len(known) >= MAX_KNOWN:
+            return find()
+        known[like] = find()
+    return known[like]
 
 
 def _total(costs: Sequence[NodeCost]) -> NodeCost:

@@ -98,9 +98,9 @@ class ShardOversized(Pass):
         rows_first = bool(self.tile_rows) and limits.stream_bytes_per_s > 0.0
         tiled = rows_first and self._divide_all_rows(model, context, parts, limits, taken)
         tiles = () if rows_first else taken
-        demand = oversized.weight_demand(
-            model.graph, cost_model, limits, self.fraction, tiles, states=STATES.present(model)
-        )
+        states = STATES.present(model)
+        demands = oversized.WeightDemands(model.graph, cost_model, limits, tiles, states=states)
+        demand = demands.above(self.fraction)
         faults = _faults(demand, target, limits)
         CompileError.raise_any(faults)
         self._slice_weights(model, context, parts, limits, demand)

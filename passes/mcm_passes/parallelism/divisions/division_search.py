@@ -19,7 +19,7 @@ from mcm_passes.parallelism.divisions.division_estimate import PeriodEstimate, P
 from mcm_passes.parallelism.oversized import output_pieces
 from mcm_passes.parallelism.oversized.graph_edits import fixed_shape
 from mcm_passes.parallelism.oversized.output_pieces import gather_bytes, output_behind
-from mcm_passes.parallelism.oversized.oversized import weight_demand
+from mcm_passes.parallelism.oversized.oversized import WeightDemands
 from mcm_passes.parallelism.row_tiles.kernel_cuts import KernelCuts
 
 LEAST_GAIN = 0.01
@@ -67,11 +67,11 @@ def promising(
     group_of = (FUSION_PLAN.find(model) or FusionPlan(())).group_of
     ops = {node.name or "": node for node in model.graph}
 
+    demands = WeightDemands(model.graph, cost_model, limits, states=whole.states > 0)
+
     def sliced(fraction: float) -> dict[int, Pieces]:
         pieces: dict[int, Pieces] = {}
-        for op in weight_demand(
-            model.graph, cost_model, limits, fraction, states=whole.states > 0
-        ).oversized:
+        for op in demands.above(fraction).oversized:
             name, value = op.node.name or "", op.node.outputs[0]
             own = unit_of.get(name)
             # An op, or each of its pieces, may be in tiles: these stay as they are.

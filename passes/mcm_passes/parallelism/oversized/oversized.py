@@ -93,74 +93,79 @@ class WeightDemand:
     full: float = 0.0
 
 
-def weight_demand(
-    graph: ir.Graph,
-    cost_model: CostModel,
-    limits: PackageLimits,
-    fraction: float,
-    tiles: Collection[ir.Node] = (),
-    *,
-    states: bool = False,
-) -> WeightDemand:
+class WeightDemands:
     """Finds the operators whose weights leave no memory for anything else on the largest chip.
 
-    An operator counts as too large if its weights take more than `fraction` of the SRAM less the
+    An operator counts as too large if its weights take more than a fraction of the SRAM less the
     buffers of its inputs and outputs (at most a quarter of the SRAM: no cut makes these smaller).
     One that cannot be cut, but whose weights alone fit, is left to the memory plan. Where the
     package can stream weights and has to, half of that is too large. Where weights nearly fill the
     package, so is what takes most of the memory that they leave free on a chip. Of `tiles`, which
-    may share weights, those count whose weights alone exceed `fraction` of the SRAM. Where chips
+    may share weights, those count whose weights alone exceed the fraction of the SRAM. Where chips
     hold `states`, buffers of streamed weights have to leave memory for them.
     """
-    constants, nodes = constants_and_placeable(graph)
-    weights_of = [
-        [*(v for v in consumed_values(node) if v in constants), *attribute_weights(node)]
-        if not runs_on_host(cost_model, (node,))
-        else []
-        for node in nodes
-    ]
-    sizes: dict[ir.Value, int] = {}
-    for weights in weights_of:
-        for value in weights:
-            if value not in sizes:
-                sizes[value] = cost_model.storage_bytes(value)
-    # Slices of a weight that two operators read are stored for both.
-    shared = {
-        value for node, own in zip(nodes, weights_of, strict=True) if node in tiles for value in own
-    }
-    apart = (own for node, own in zip(nodes, weights_of, strict=True) if node not in tiles)
-    stored = sum(sizes[value] for own in (shared, *apart) for value in own)
-    streams = limits.stream_bytes_per_s > 0.0 and stored > sum(limits.sram_bytes)
-    part = (_MOST_BESIDE_STATES if states else _MOST_FOR_STREAMED) if streams else 1.0
-    most = _most_of_a_piece(stored, limits)
-    claimed = _MOST_FOR_ACTIVATIONS * min(1.0, fraction / _LEAST_ROOMY)
-    light = max(fraction - claimed, fraction / 2)
-    easy = min(part * light * max(limits.sram_bytes), most)
-    oversized: list[Oversized] = []
-    for node, weights in zip(nodes, weights_of, strict=True):
-        demand = sum(sizes[value] for value in weights)
-        if demand <= (fraction * max(limits.sram_bytes) if node in tiles else easy):
-            continue
-        read = [value for value in consumed_values(node) if value not in constants]
-        inputs = sum(cost_model.storage_bytes(v) for v in read)
-        outputs = sum(cost_model.storage_bytes(v) for v in node.outputs if v.name)
-        room = _Room(inputs, outputs, limits, fraction, part, most)
+
+    def __init__(
+        self,
+        graph: ir.Graph,
+        cost_model: CostModel,
+        limits: PackageLimits,
+        tiles: Collection[ir.Node] = (),
+        *,
+        states: bool = False,
+    ) -> None:
+        self._size, self._limits, self._tiles = cost_model.storage_bytes, limits, tiles
+        self._constants, nodes = constants_and_placeable(graph)
+        self._weights_of = {
+            node: [v for v in consumed_values(node) if v in self._constants]
+            + attribute_weights(node)
+            for node in nodes
+            if not runs_on_host(cost_model, (node,))
+        }
+        values = dict.fromkeys(value for own in self._weights_of.values() for value in own)
+        self._sizes = {value: self._size(value) for value in values}
+        # Slices of a weight that two operators read are stored for both.
+        shared = {value for node, own in self._weights_of.items() if node in tiles for value in own}
+        apart = (own for node, own in self._weights_of.items() if node not in tiles)
+        stored = sum(self._sizes[value] for own in (shared, *apart) for value in own)
+        streams = limits.stream_bytes_per_s > 0.0 and stored > sum(limits.sram_bytes)
+        self._part = (_MOST_BESIDE_STATES if states else _MOST_FOR_STREAMED) if streams else 1.0
+        self._most = _most_of_a_piece(stored, limits)
+        self._full = stored / sum(limits.sram_bytes) if self._most < math.inf else 0.0
+        self._total = sum({memory_of(value): size for value, size in self._sizes.items()}.values())
+
+    def above(self, fraction: float) -> WeightDemand:
+        """Those that are too large by a fraction of the SRAM."""
+        largest = max(self._limits.sram_bytes)
+        claimed = _MOST_FOR_ACTIVATIONS * min(1.0, fraction / _LEAST_ROOMY)
+        light = max(fraction - claimed, fraction / 2)
+        easy = min(self._part * light * largest, self._most)
+        found: list[Oversized] = []
+        for node, weights in self._weights_of.items():
+            own = [self._sizes[value] for value in weights]
+            if sum(own) <= (fraction * largest if node in self._tiles else easy):
+                continue
+            if one := self._oversized(node, weights, own, fraction):
+                found.append(one)
+        return WeightDemand(self._total, tuple(found), self._full)
+
+    def _oversized(
+        self, node: ir.Node, weights: Sequence[ir.Value], own: Sequence[int], fraction: float
+    ) -> Oversized | None:
+        read = [value for value in consumed_values(node) if value not in self._constants]
+        outputs = sum(self._size(v) for v in node.outputs if v.name)
+        inputs, demand = sum(map(self._size, read)), sum(own)
+        room = _Room(inputs, outputs, self._limits, fraction, self._part, self._most)
         if demand <= room.beside_whole():
-            continue
-        largest = max(weights, key=lambda value: sizes[value])
-        own = [sizes[v] for v in weights]
-        found = _cut(node, largest, own, constants, room)
+            return None
+        weight = max(weights, key=lambda value: self._sizes[value])
+        found = _cut(node, weight, own, self._constants, room)
         whole = replace(room, part=1.0, most=math.inf)
         if found is None and demand > whole.beside_whole():
-            found = _cut(node, largest, own, constants, whole)
-        if found is not None:
-            cut, pieces = found
-            oversized.append(Oversized(node, largest, demand, cut, pieces))
-        elif demand > max(limits.sram_bytes):
-            oversized.append(Oversized(node, largest, demand, None, ()))
-    full = stored / sum(limits.sram_bytes) if most < math.inf else 0.0
-    held = {memory_of(value): size for value, size in sizes.items()}
-    return WeightDemand(sum(held.values()), tuple(oversized), full)
+            found = _cut(node, weight, own, self._constants, whole)
+        if found is None and demand <= max(self._limits.sram_bytes):
+            return None
+        return Oversized(node, weight, demand, *(found or (None, ())))
 
 
 def _most_of_a_piece(stored: int, limits: PackageLimits) -> float:

@@ -90,6 +90,7 @@ class GraphRules:
         self._shapes: dict[Sequence[int | ir.SymbolicDim], Shape] = {}
         self._constants: dict[ir.Value, tuple[int, ...] | None] = {}
         self._rules: dict[_Signature, ShardingRule] = {}
+        self._rule_of: dict[ir.Node, ShardingRule] = {}
 
     def all(self) -> list[tuple[ir.Node, ShardingRule]]:
         """See `rules_of`."""
@@ -97,11 +98,14 @@ class GraphRules:
 
     def rule(self, node: ir.Node) -> ShardingRule:
         """The rule of one node."""
-        key = self.signature(node)
-        rule = self._rules.get(key)
-        if rule is None:
-            rule = self._rules[key] = self._table.rule(self._facts(key))
-        return rule
+        found = self._rule_of.get(node)
+        if found is None:
+            key = self.signature(node)
+            found = self._rules.get(key)
+            if found is None:
+                found = self._rules[key] = self._table.rule(self._facts(key))
+            self._rule_of[node] = found
+        return found
 
     def facts(self, node: ir.Node) -> OpFacts:
         """What the rule of a node may depend on."""
