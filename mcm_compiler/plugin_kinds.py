@@ -79,6 +79,8 @@ KINDS: dict[str, Kind] = {
         Kind("mapping", "object", f"{_CORE}.mapping:FamilyMapping", "targets of that family",
              "mapping of a family"),
         Kind("level", "object", f"{_CORE}.levels:Level", "`-O`"),
+        Kind("device", "class", "mcm_compiler.measuring.devices:MeasuringDevice",
+             "`mcmc measure --device`", "", ""),
         Kind("mapper", "class", f"{_CORE}.fabrics.mappers:Mapper",
              "`--mapper`, where chips are fabrics"),
         Kind("mapping-model", "class", f"{_CORE}.fabrics.models:MappingModel", "`--mapping-model`"),

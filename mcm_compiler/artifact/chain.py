@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,6 +25,9 @@ from mcm_compiler.graph.rounds import class_name
 ChipFiles = Sequence[int] | Mapping[int, str]
 """Chips, or chips and the names of the files that hold their models."""
 
+RunChip = Callable[[int, Path, list[dict[str, Any]]], Sequence[Mapping[str, Any]]]
+"""Outputs of a chip, by its number and the file of its model, for each batch of its inputs."""
+
 
 def run_chain(
     folder: Path,
@@ -33,7 +36,7 @@ def run_chain(
     outputs: Sequence[str],
     batches: Sequence[Mapping[str, Any]],
     *,
-    stock: bool = False,
+    stock: bool | RunChip = False,
     states: Sequence[ChipState] = (),
     classes: int | ClassRuns = 1,
 ) -> list[dict[str, Any]]:
@@ -48,7 +51,8 @@ def run_chain(
         wires: all tensors that travel.
         outputs: graph outputs to return.
         batches: graph inputs by name, one mapping per inference.
-        stock: whether onnxruntime's own session options are taken.
+        stock: whether onnxruntime's own session options are taken; or what runs a chip's model
+            instead of onnxruntime.
         states: with which the batches are successive steps of one sequence. A chip takes its pasts
             from the first batch, and then from what it made in the step before; see `fed_back`.
         classes: inferences of a round: batch i is one of class i modulo their number. The last
@@ -89,7 +93,7 @@ def _run(
     outputs: Sequence[str],
     batches: Sequence[Mapping[str, Any]],
     *,
-    stock: bool,
+    stock: bool | RunChip,
     states: Sequence[ChipState] = (),
     part: bool = False,
 ) -> list[dict[str, Any]]:
@@ -109,7 +113,9 @@ def _run(
         sent = {w.tensor for w in wires if w.source == chip} if part else None
         if part and not sent:
             continue
-        if own:
+        if callable(stock):
+            made = stock(chip, folder / name, received)
+        elif own:
             made = run_steps(folder / name, received, own, stock=stock)
         elif stock:
             made = run_batches(folder / name, received, stock=True)

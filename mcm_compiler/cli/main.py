@@ -31,6 +31,7 @@ VERBS = {
     "init": "Write a first project file for a folder of models.",
     "check": "Prove a compiled folder again, from its files alone.",
     "run": "Run a compiled folder on inputs from an .npz file.",
+    "measure": "Measure the kernels of a model on a device.",
     "simulate": "Simulate a compiled folder.",
     "report": "Show the report of a compiled folder.",
     "view": "Serve the report of a compiled folder to a browser.",

@@ -37,6 +37,7 @@ SUPERVISED_VERBS = frozenset(
         "init",
         "check",
         "run",
+        "measure",
         "simulate",
         "opt",
         "zoo",

@@ -144,6 +144,9 @@ PACKAGE_KEYS: Mapping[str, Key] = {
         "and are read again for every inference",
         default="none",
     ),
+    "package.device": Key(
+        Text(), "device that runs the models of chips for `mcmc measure`", otherwise="none"
+    ),
 }
 """Keys of the table `[package]`; a family has more."""
 

@@ -20,7 +20,10 @@ from mcm_hardware.tensors.value_shapes import value_dims
 SUBJECTS = ("node", "kernel", "op_type")
 """Columns of which each row fills one: what its time is of."""
 
-COLUMNS = (*SUBJECTS, "inputs", "type", "chip", "seconds")
+NOTES = ("count", "how", "machine")
+"""Columns about the measurement, which no time depends on."""
+
+COLUMNS = (*SUBJECTS, "inputs", "type", "chip", "seconds", "spread", *NOTES)
 
 MAX_FAULTS = 20
 """Faults that are spelled out."""

@@ -183,9 +183,9 @@ class RingTarget(ChipsPackage):
         return RingBatchEvaluator(self.spec, model, problem, groups, self.costs.played)
 
 
-mcm4, mcm16, mcm36, mcm36_small, mcm36_shared, mcm36_stream = packaged(
+cpu_ring, mcm4, mcm16, mcm36, mcm36_small, mcm36_shared, mcm36_stream = packaged(
     RingTarget.from_text,
     "mcm_hardware.families.ring",
-    *("mcm4", "mcm16", "mcm36", "mcm36-small", "mcm36-shared", "mcm36-stream"),
+    *("cpu-ring", "mcm4", "mcm16", "mcm36", "mcm36-small", "mcm36-shared", "mcm36-stream"),
 )
 """The rings that come with the compiler; `mcm36` is the default, after Xie et al. 2022."""

@@ -1,0 +1,100 @@
+"""`mcmc measure`: times of the kernels of a model on a device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mcm_compiler.cli.verb import FORCE, FORMAT, argument, verb
+from mcm_compiler.text.option_fields import asked
+
+if TYPE_CHECKING:
+    from mcm_compiler.measuring.kernel_times import MeasuredFolder
+
+SHOWN = 10
+"""Kernels in the printed table."""
+
+
+@verb(
+    (
+        "measure out",
+        "measure zoo:resnet50 --target cpu-ring -o resnet50.times.csv",
+    )
+)
+def command(
+    model: str = argument("MODEL|FOLDER", names="MODELS"),
+    target: str = asked(
+        "text", "Target", "Of a MODEL that is not compiled yet: a name, or a TOML file.",
+        "cpu-ring", shown="cpu-ring", names="TARGETS FILE",
+    ),
+    device: str | None = asked(
+        "text", "Target", "Device that runs the chips' models.  [default: that of the target]",
+        names="DEVICES",
+    ),
+    inputs: Path | None = asked(
+        "path", "Input", "An .npz file with one array per model input.  [default: 2 random inputs]",
+        flag="--input", short="-i",
+    ),
+    output: Path | None = asked("path", "", "Table to write (MODEL.TARGET.times.csv).", short="-o"),
+    force: bool = FORCE,
+    output_format: str = FORMAT,
+) -> None:  # fmt: skip
+    """Measure the kernels of a compiled FOLDER, or of a MODEL, in place.
+
+    Each chip's model runs in sessions of its own, in child processes; the profile of a session
+    gives the time of every kernel. Writes a table for --cost-model, and the machine next to it.
+    """
+    from mcm_compiler.cli import show
+    from mcm_compiler.cli.failures import show_diagnostics
+    from mcm_compiler.cli.output_files import refuse_existing, write_with_parents
+    from mcm_compiler.cli.verbs.compile import default_folder
+    from mcm_compiler.measuring.measurement import measured
+    from mcm_compiler.measuring.times_files import SUFFIX, machine_file, times_text
+
+    folder = Path(model) if Path(model).is_dir() else None
+    stem = default_folder(model, target).name if folder is None else folder.resolve().name
+    table = output or Path(f"{stem}{SUFFIX}")
+    for path in (table, machine_file(table)):
+        refuse_existing(path, force)
+    with show.progress_line() as progress:
+        found = measured(model, target, device, inputs, progress or (lambda text: None))
+    show_diagnostics(found.result.diagnostics)
+    name = str(found.machine["name"])
+    write_with_parents(table, times_text(found.result.kernels, name).encode("utf-8"))
+    write_with_parents(machine_file(table), found.machine_text.encode("utf-8"))
+    if output_format == "json":
+        show.show_json({"table": str(table), "machine": dict(found.machine), **_data(found.result)})
+    else:
+        _show(found.result)
+    show.wrote(table)
+    show.wrote(machine_file(table))
+
+
+def _show(result: MeasuredFolder) -> None:
+    from mcm_compiler.cli.show import show_table
+    from mcm_compiler.text.units import count_text, percent_text, printable, seconds_text
+
+    longest = sorted(result.kernels, key=lambda one: -one.seconds)[:SHOWN]
+    rows = [
+        (printable(one.kernel), seconds_text(one.seconds), f"± {percent_text(one.spread)}")
+        for one in longest
+    ]
+    show_table([("kernel", "time", "repeat error"), *rows])
+    data = _data(result)
+    click.echo(
+        f"{count_text(len(result.kernels), 'kernel')}, repeat error {percent_text(data['repeat'])} "
+        f"(median); {percent_text(1 - result.unmapped_share)} of the time is mapped to kernels"
+    )
+    chips = ", ".join(f"chip {c} {seconds_text(s)}" for c, s in sorted(result.chip_s.items()))
+    click.echo(f"computing time of an inference: {chips}")
+
+
+def _data(result: MeasuredFolder) -> dict[str, float]:
+    spreads = sorted(one.spread for one in result.kernels)
+    return {
+        "kernels": len(spreads),
+        "repeat": spreads[len(spreads) // 2],
+        "mapped_share": 1.0 - result.unmapped_share,
+    }

@@ -1,0 +1,1 @@
+"""Measuring the kernels of compiled folders on devices."""
