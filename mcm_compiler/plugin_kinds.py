@@ -121,6 +121,10 @@ _MOVED = (
         "placer.hierarchical placer.hierarchical-groups placer.logits",
         "in the plug-in tools/reproduce/hier_planner/plugin.py (--plugin); take portfolio",
     ),
+    (
+        "placer.metis placer.scotch",
+        "in the plug-in tools/reproduce/hier_study/graph_placers.py (--plugin); take portfolio",
+    ),
     ("trainer.pipeline", "in the plug-in tools/reproduce/pipeline_policy/plugin.py (--plugin)"),
 )
 MOVED = {name: f"it is {now}" for names, now in _MOVED for name in names.split()}

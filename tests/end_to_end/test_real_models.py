@@ -11,7 +11,7 @@ import pytest
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.options import DEFAULT_LEVEL
 from mcm_compiler.registry import ZOO
-from mcm_models.refilled_weights import refill_weights
+from tests.generators.refilled_weights import refill_weights
 
 LIGHT_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 LIGHT = ["light_densenet121", "light_inception_v1", "light_shufflenet", "light_squeezenet"]

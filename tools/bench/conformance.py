@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 from backend_cases.collection import Case, collect
 from backend_cases.judging import FAILED
@@ -17,6 +18,9 @@ from backend_cases.table import as_data, conformance_share, write
 from backend_cases.workers import judge_all
 from harness.bars import Bar, context, median_bar
 from harness.command_line import Settings, run_script
+
+# Light models get the weights that tests give them.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 PROCESSES = 2
 CASE_LIMIT_S = 240.0

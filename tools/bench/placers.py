@@ -32,11 +32,13 @@ from mcm_compiler.components.target_loading import load_box
 from mcm_compiler.contracts.boxes.box import BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_compiler.contracts.boxes.placers import Placer, PlacerAnswer, PlacerRequest
+from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reproduce"))
+REPRODUCE = Path(__file__).resolve().parents[1] / "reproduce"
+sys.path.insert(0, str(REPRODUCE))
 chosen: Any = importlib.import_module("hier_study.paper_graphs").chosen
 
 RECORD = Path(__file__).parent / "data" / "placers.json"
@@ -191,6 +193,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="RNNLM alone")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     options = parser.parse_args()
+    load_plugin(REPRODUCE / "hier_study" / "graph_placers.py")
     use_one_thread()
     rows: list[dict[str, Any]] = []
     placers = (SEARCH,) if options.search else (*RIVALS, SEARCH)

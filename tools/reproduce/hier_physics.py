@@ -13,6 +13,7 @@ import argparse
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
@@ -168,6 +170,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--update", action="store_true", help="write the data and the page")
     options = parser.parse_args()
+    load_plugin(Path(__file__).parent / "hier_study" / "graph_placers.py")
     use_one_thread()
     rows: list[dict[str, Any]] = []
     for graph in chosen(options.graphs):

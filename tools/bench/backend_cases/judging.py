@@ -159,7 +159,7 @@ def _compile_and_check(
 def _write(case: Case, folder: Path) -> None:
     """The case as its user would have it: a model with `test_data_set_N` folders beside it."""
     if case.category == "light":
-        from mcm_models.refilled_weights import refill_weights
+        from tests.generators.refilled_weights import refill_weights
 
         model = ir.from_proto(case.model)
         refill_weights(model)

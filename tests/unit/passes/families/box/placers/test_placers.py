@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -55,8 +54,6 @@ ALL = (
     "single",
     "expert",
     "etf",
-    "metis{seeds=2}",
-    "scotch{seeds=2}",
     "local_search",
     "portfolio",
 )
@@ -163,38 +160,6 @@ def test_the_expert_needs_layers() -> None:
     with pytest.raises(CompileError) as caught:
         _placed("expert", random_step(rng, box), box)
     assert caught.value.diagnostics[0].code == "MCM-D050"
-
-
-@pytest.mark.parametrize(("name", "package"), [("metis", "pymetis"), ("scotch", "scotchpy")])
-def test_rivals_say_which_package_they_miss(
-    network: tuple[StepProblem, Box], monkeypatch: pytest.MonkeyPatch, name: str, package: str
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, package, None)
-    with pytest.raises(CompileError, match=package) as caught:
-        _placed(name, *network)
-    assert caught.value.diagnostics[0].code == "MCM-D051"
-
-
-def test_scotch_runs_on_one_thread_and_leaves_the_environment_alone(
-    network: tuple[StepProblem, Box], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str | None] = []
-    scotch = pytest.importorskip("scotchpy")
-    known = scotch.Graph.map
-
-    def mapped(*args: object, **named: object) -> object:
-        asked.append(os.environ.get("SCOTCH_PTHREAD_NUMBER"))
-        return known(*args, **named)
-
-    monkeypatch.setattr(scotch.Graph, "map", mapped)
-    for before in (None, "3"):
-        if before:
-            monkeypatch.setenv("SCOTCH_PTHREAD_NUMBER", before)
-        else:
-            monkeypatch.delenv("SCOTCH_PTHREAD_NUMBER", raising=False)
-        _placed("scotch{seeds=1}", *network)
-        assert os.environ.get("SCOTCH_PTHREAD_NUMBER") == before
-    assert asked == ["1", "1"]
 
 
 @pytest.mark.parametrize("members", ["portfolio", ";"])

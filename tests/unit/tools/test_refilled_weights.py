@@ -11,7 +11,7 @@ import pytest
 
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.execution.runner import run_model
-from mcm_models.refilled_weights import refill_weights
+from tests.generators.refilled_weights import refill_weights
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
