@@ -332,9 +332,10 @@ def _turns(
         device = int(program.source[t] if to_host else program.destination[t])
         first = 2 * count * ends_at[device] + 1
         for hop in range(hop_ptr[t], hop_ptr[t + 1]):
-            # Weights that are streamed wait for buffers, and take turns with nothing.
+            # What waits for the buffer of another, as streamed weights do, takes no turns.
             shared = channels.shared[activities.resource[hop]]
-            takes = shared and program.source[t] != OFF_PACKAGE
+            queued = program.reuses[t] >= 0 or program.sent_ptr[t] < program.sent_ptr[t + 1]
+            takes = shared and not queued and program.source[t] != OFF_PACKAGE
             rank[hop] = first + rank[hop] if takes else 0
     turn, own = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
     last = np.full(channels.num_channels, -1, np.int64)

@@ -8,9 +8,11 @@ are free before the schedule wants them, the queue costs no time, and nothing wa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Literal, NamedTuple
+
+import numpy as np
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.program import Queue, Transfer
@@ -83,9 +85,8 @@ def plan_queues(
         times: when buffers are wanted; the first lengths keep to them, the next to longer periods,
             and the last only to the order of buffers within an inference.
     """
-    held = sorted(_held(flow, transfers, spec, times))
-    alike = [[*group] for _, group in groupby(held, lambda one: (one.kind, one.size_bytes))]
-    groups = [(group, _own_buffers(group, transfers)) for group in alike if len(group) > 1]
+    alike = _alike(_held(flow, transfers, spec, times))
+    groups = [(group, _own_buffers(group, transfers)) for group in alike]
     found: list[Queue] = []
     for slower in SLOWER:
         least = [_fewest(group, own, slower * times.period_s) for group, own in groups]
@@ -101,6 +102,29 @@ def plan_queues(
             if saved >= excess_bytes:
                 return tuple(found)
     return tuple(found)
+
+
+def queues_of_inputs(
+    flow: ChipDataflow, transfers: Sequence[Transfer], spec: ChipSpec
+) -> tuple[Queue, ...]:
+    """Queues of what classes receive in turn, each as long as one class has buffers.
+
+    For chips that stream weights, which take memory that inputs of other classes would keep.
+    """
+    untimed = np.zeros(len(transfers))
+    times = BufferTimes(0.0, untimed, untimed, untimed, untimed)
+    found: list[Queue] = []
+    for group in _alike(one for one in _held(flow, transfers, spec, times) if one.kind != "send"):
+        own = _own_buffers(group, transfers)
+        slots = max(transfers[one.transfers[0]].slots for one in group)
+        if (buffers := max(_fewest(group, own, math.inf), slots)) < own:
+            found.append(Queue("receive", tuple(one.transfers for one in group), buffers))
+    return tuple(found)
+
+
+def _alike(held: Iterable[_Held]) -> list[list[_Held]]:
+    groups = groupby(sorted(held), lambda one: (one.kind, one.size_bytes))
+    return [found for _, group in groups if len(found := [*group]) > 1]
 
 
 def _own_buffers(held: Sequence[_Held], transfers: Sequence[Transfer]) -> int:

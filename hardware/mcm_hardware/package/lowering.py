@@ -25,7 +25,7 @@ from mcm_hardware.memory.activation_plan import (
 from mcm_hardware.memory.body_memory import with_body_memory
 from mcm_hardware.memory.memory_overflow import PlannedChip, find_overflows
 from mcm_hardware.memory.memory_plan import plan_memory
-from mcm_hardware.memory.queue_plan import plan_queues
+from mcm_hardware.memory.queue_plan import plan_queues, queues_of_inputs
 from mcm_hardware.memory.stream_plan import WeightStream, plan_stream, stream_transfers
 from mcm_hardware.memory.stream_turns import StreamPace, plan_turns
 from mcm_hardware.package.start_times import buffer_times, with_start_times
@@ -202,22 +202,24 @@ def _planned(
     given, flow = flow, order_for_memory(flow, chip)
     activations = plan_activations(flow, chip)
     memory = plan_memory(flow, transfers, chip, activations)
-    excess, stream = memory.high_water_bytes - chip.sram_bytes, None
+    excess, stream, queues = memory.high_water_bytes - chip.sram_bytes, None, ()
     if excess > 0 and machine.route(OFF_PACKAGE, device):
         # The evaluator of many partitions of a ring knows stream buffers that stay.
         if not machine.is_ring:
-            weights = memory.bytes_of.get("weight", 0)
-            fixed = memory.high_water_bytes - activations.high_water_bytes - weights
             orders = [
                 (one, plan_activations(one, chip)) for one in (flow, order_by_demand(given, chip))
             ]
             best, least = min(orders, key=lambda order: order[1].high_water_bytes)
+            inputs = queues_of_inputs(best, transfers, chip)
+            shared = plan_memory(best, transfers, chip, least, queues=inputs)
+            fixed = shared.high_water_bytes - least.high_water_bytes
+            fixed -= shared.bytes_of.get("weight", 0)
             pace = _pace(best, machine, chip, device, durations)
             if found := plan_turns(best, chip, fixed, least, pace):
-                flow, (stream, activations, _) = best, found
+                flow, (stream, activations, _), queues = best, found, inputs
         stream = stream or plan_stream(flow, chip, excess)
     if stream is not None:
-        memory = plan_memory(flow, transfers, chip, activations, stream)
+        memory = plan_memory(flow, transfers, chip, activations, stream, queues)
     return _Planned(device, flow, memory, activations, stream)
 
 

@@ -151,6 +151,9 @@ def solve_with_plans(
     fallback: Partition | None = None
     unfound: CompileError | None = None
     ways = _ways(problem) if persist else [problem]
+    # No search finds another placement than the only one, which is planned below.
+    plans_all = persist and given is not None and evaluator is not None
+    ways = [] if plans_all and _only_estimate_refuses(problem) else ways
     if searches_cost_minutes(problem):
         ways = _from_first_found(ways)
     for way in ways:
@@ -180,8 +183,10 @@ def solve_with_plans(
             return given(problem, planned.chip_of, None if fallback is None else fallback.bound)
     if fallback is not None:
         return fallback
+    if planned is not None:
+        raise CompileError(nothing_fits(planned))
     assert unfound is not None
-    raise unfound if planned is None else CompileError(nothing_fits(planned))
+    raise unfound
 
 
 def _without_gaps(
@@ -206,6 +211,14 @@ def _without_gaps(
         if fits and other.period_s < limit_s:
             found = _certified(problem, other, other.bound)
     return found
+
+
+def _only_estimate_refuses(problem: PartitionProblem) -> bool:
+    """True for one chip that has too little memory by the estimate, and breaks no other rule."""
+    if problem.num_chips > 1:
+        return False
+    placed = evaluate(problem, np.zeros(problem.num_units, np.int32))
+    return {one.rule for one in placed.violations} == {"memory"}
 
 
 def _near_limits(problem: PartitionProblem, found: Partition) -> bool:

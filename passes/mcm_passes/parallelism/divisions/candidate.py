@@ -135,10 +135,10 @@ class Candidate:
     @cached_property
     def fastest(self) -> round_search.Round | None:
         """The fastest round under the analytic model, if it is faster than the best number."""
-        found, seconds = self._found, periods_of(self.compared).seconds
-        if found is None or found.seconds > seconds * (1.0 - chosen_round.LEAST_GAIN):
+        if (found := self._found) is None:
             return None
-        return found
+        most_s = periods_of(self.compared).seconds * (1.0 - chosen_round.LEAST_GAIN)
+        return None if found.seconds > most_s else found
 
     @property
     def rounds(self) -> int:

@@ -22,6 +22,8 @@ from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placements.side_by_side import side_by_side
 from mcm_hardware.chip.chip_dataflow import chip_dataflow
+from mcm_hardware.event_graph.graph import event_graph
+from mcm_hardware.event_graph.program_arrays import channel_arrays, program_arrays
 from mcm_hardware.memory.activation_plan import order_by_demand, plan_activations
 from tests.generators.small_mesh import small_mesh
 
@@ -118,6 +120,29 @@ def test_weights_beyond_all_memory_compile_verify_and_check(
     # Four replicas, and one read of the shared channel for all of them.
     assert links[OFF_PACKAGE_ROOT, OFF_PACKAGE] == links[OFF_PACKAGE, 0] > 8 * 1024
     assert check_folder(tmp_path / "out").holds
+
+
+def test_inputs_of_all_classes_take_one_buffer_in_turn(
+    network: Path, target: Path, tmp_path: Path
+) -> None:
+    options = CompileOptions(replicas=4, level=0, round=4, passes=WHOLE)
+    result = compile_model(network, target=target, options=options, output=tmp_path / "out")
+    chip = result.program.chips[0]
+    [queue] = [queue for queue in chip.queues if len(queue.tensors) == 4]
+    assert queue.kind == "receive"
+    assert queue.buffers == 1
+    # Four inputs of 2 KiB each.
+    received = [b.size_bytes for b in chip.buffers if b.kind == "receive"]
+    assert sum(received) == 2 * 1024
+    assert check_folder(tmp_path / "out").holds
+    # An input that waits for a kernel comes behind it, wherever inputs of other replicas are.
+    machine = machine_of(load_target(target))
+    arrays = program_arrays(side_by_side(result.program, 4, 1, machine))
+    graph = event_graph(arrays, channel_arrays(machine))
+    place = np.argsort(graph.order)
+    waiting = np.repeat(np.arange(len(place)), np.diff(graph.wait_ptr))
+    source, soon = graph.waits.source[: len(waiting)], graph.waits.lag[: len(waiting)] == 0
+    assert (place[source[soon]] < place[waiting[soon]]).all()
 
 
 def test_buffers_of_weights_lie_where_activations_are_not(program: LoweredProgram) -> None:

@@ -117,6 +117,24 @@ def test_plans_that_overflow_tighten_the_limits(branches):
     assert planned.period_s == evaluate(problem, planned.chip_of).period_s
 
 
+def test_the_only_placement_on_one_chip_is_planned_without_a_search(branches):
+    roomy = branches(chips=1)
+    only = np.zeros(roomy.num_units, np.int32)
+    need = int(evaluate(roomy, only).memory_bytes.max())
+    problem = branches(chips=1, sram=need // 2)
+
+    def search(*_):
+        raise AssertionError("nothing is sought")
+
+    def planned(share):
+        budget = Budget(evaluator=Planner(problem, share))
+        return solve_with_plans(problem, search, budget, given=lambda _problem, row, _bound: row)
+
+    assert planned(0.4).tolist() == only.tolist()
+    with pytest.raises(CompileError, match="the memory of all 1 placement"):
+        planned(0.9)
+
+
 def test_without_an_evaluator_estimates_are_trusted(branches):
     problem = tight(branches)
     first = solver(problem)
