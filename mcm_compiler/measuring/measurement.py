@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
 from mcm_compiler.contracts.target import Target
-from mcm_compiler.diagnostics import CompileError, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import read_npz
+from mcm_compiler.measuring.busy_times import read_busy, times_of_busy
 from mcm_compiler.measuring.devices import DEVICES, MeasuringDevice
 from mcm_compiler.measuring.kernel_times import MeasuredFolder, measure_folder
-from mcm_compiler.measuring.times_files import machine_facts, machine_text
+from mcm_compiler.measuring.times_files import changed_machine, machine_facts, machine_text
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.toml_description import parse_description
 
@@ -84,13 +85,49 @@ def measured(
         return _measured(open_folder(folder), device, inputs, progress)
 
 
+def measured_by_busy(folder: Path, device: str | None, files: Sequence[Path]) -> Measurement:
+    """Times of kernels from busy times of chips; nothing runs.
+
+    Args:
+        folder: of the model.
+        device: as in `measured`.
+        files: written by `mcmc run --write-busy`, of this or other partitions of the model.
+
+    Raises:
+        CompileError: MCM-C020 for a file that cannot be read or is of another model; as
+            `device_of`.
+    """
+    opened = open_folder(folder, further=True)
+    found = device_of(opened.target, device)
+    machine = machine_facts(found)
+    read = [read_busy(path) for path in files]
+    changes: list[Diagnostic] = []
+    for path, one in zip(files, read, strict=True):
+        if one.model_sha256 != opened.manifest.model_sha256:
+            message = "the busy times are of another model than the folder"
+            raise CompileError.of("MCM-C020", message, at=str(path))
+        if (changed := changed_machine(one.machine, machine, str(path))) is not None:
+            changes.append(changed)
+    chip_s = {chip.chip: chip.seconds for one in read for chip in one.chips}
+    result = MeasuredFolder(times_of_busy(read), chip_s, 0.0, tuple(changes))
+    return _measurement(opened, found, machine, result)
+
+
 def _measured(
     opened: OpenedFolder, name: str | None, inputs: Path | None, progress: Callable[[str], None]
 ) -> Measurement:
     device = device_of(opened.target, name)
     given = None if inputs is None else [read_npz(inputs)]
     result = measure_folder(opened, device, given, lambda attempt: progress(f"measure {attempt}"))
-    machine = machine_facts(device)
+    return _measurement(opened, device, machine_facts(device), result)
+
+
+def _measurement(
+    opened: OpenedFolder,
+    device: MeasuringDevice,
+    machine: Mapping[str, str | int],
+    result: MeasuredFolder,
+) -> Measurement:
     facts = {"name": opened.manifest.model, "target": opened.manifest.target}
     text = machine_text(machine, facts, device.copy_bytes_per_s() or 0.0)
     return Measurement(result, machine, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -97,12 +98,13 @@ def test_processes_run_the_rounds_of_all_replicas(folder: Path) -> None:
     assert (run.data["period_wall_s"] is None) == bool(run.notes)
 
 
-def test_a_measurement_has_json_and_a_page(folder: Path, tmp_path: Path) -> None:
-    given, page = tmp_path / "x.npz", tmp_path / "page.html"
+def test_a_measurement_has_json_a_page_and_times_of_kernels(folder: Path, tmp_path: Path) -> None:
+    given, page, busy = (tmp_path / name for name in ("x.npz", "page.html", "busy.json"))
     ones = np.ones((8, 64), np.float32)
     np.savez(given, x=ones, y=ones)
     words = ["run", str(folder), "-i", str(given), "--pipelined", "--html", str(page)]
-    done = CliRunner().invoke(cli, [*words, "--format", "json"], catch_exceptions=False)
+    more = ["--format", "json", "--write-busy", str(busy)]
+    done = CliRunner().invoke(cli, [*words, *more], catch_exceptions=False)
     measured = json.loads(done.stdout)["measured"]
     assert measured["outputs_equal"]
     assert measured["period_cpu_s"] > 0
@@ -113,6 +115,15 @@ def test_a_measurement_has_json_and_a_page(folder: Path, tmp_path: Path) -> None
     refused = CliRunner().invoke(cli, [word for word in words if word != "--pipelined"])
     assert "--pipelined" in refused.stderr
     assert not page.exists()
+    table = tmp_path / "times.csv"
+    words = ["measure", str(folder), "--device", "onnxruntime", "--busy", str(busy)]
+    CliRunner().invoke(cli, [*words, "-o", str(table)], catch_exceptions=False)
+    rows = list(csv.DictReader(table.open()))
+    assert {row["how"] for row in rows} == {"busy sums"}
+    assert all(float(row["seconds"]) > 0 and "@" not in row["kernel"] for row in rows)
+    busy.write_text(busy.read_text().replace('"cores"', '"core"'))
+    warned = CliRunner().invoke(cli, [*words, "-o", str(tmp_path / "other.csv")])
+    assert "MCM-C013" in warned.stderr
 
 
 def test_classes_with_the_ops_of_another_do_not_run(folder: Path, model: Path) -> None:

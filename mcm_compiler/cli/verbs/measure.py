@@ -37,6 +37,10 @@ def command(
         "path", "Input", "An .npz file with one array per model input.  [default: 2 random inputs]",
         flag="--input", short="-i",
     ),
+    busy: tuple[Path, ...] = asked(
+        "paths", "Input", "Busy times of the chips of FOLDER, from mcmc run --write-busy: nothing "
+        "runs, and kernels are updated by them. Repeatable.", flag="--busy",
+    ),
     output: Path | None = asked("path", "", "Table to write (MODEL.TARGET.times.csv).", short="-o"),
     force: bool = FORCE,
     output_format: str = FORMAT,
@@ -50,7 +54,7 @@ def command(
     from mcm_compiler.cli.failures import show_diagnostics
     from mcm_compiler.cli.output_files import refuse_existing, write_with_parents
     from mcm_compiler.cli.verbs.compile import default_folder
-    from mcm_compiler.measuring.measurement import measured
+    from mcm_compiler.measuring.measurement import measured, measured_by_busy
     from mcm_compiler.measuring.times_files import SUFFIX, machine_file, times_text
 
     folder = Path(model) if Path(model).is_dir() else None
@@ -59,7 +63,12 @@ def command(
     for path in (table, machine_file(table)):
         refuse_existing(path, force)
     with show.progress_line() as progress:
-        found = measured(model, target, device, inputs, progress or (lambda text: None))
+        if busy and folder is None:
+            raise click.UsageError("--busy needs the FOLDER whose chips ran")
+        if busy and folder is not None:
+            found = measured_by_busy(folder, device, busy)
+        else:
+            found = measured(model, target, device, inputs, progress or (lambda text: None))
     show_diagnostics(found.result.diagnostics)
     name = str(found.machine["name"])
     write_with_parents(table, times_text(found.result.kernels, name).encode("utf-8"))
@@ -74,6 +83,7 @@ def command(
 
 def _show(result: MeasuredFolder) -> None:
     from mcm_compiler.cli.show import show_table
+    from mcm_compiler.measuring.busy_times import BUSY_SUMS
     from mcm_compiler.text.units import count_text, percent_text, printable, seconds_text
 
     longest = sorted(result.kernels, key=lambda one: -one.seconds)[:SHOWN]
@@ -81,10 +91,11 @@ def _show(result: MeasuredFolder) -> None:
         (printable(one.kernel), seconds_text(one.seconds), f"± {percent_text(one.spread)}")
         for one in longest
     ]
-    show_table([("kernel", "time", "repeat error"), *rows])
+    word = "uncertainty" if result.kernels[0].how == BUSY_SUMS else "repeat error"
+    show_table([("kernel", "time", word), *rows])
     data = _data(result)
     click.echo(
-        f"{count_text(len(result.kernels), 'kernel')}, repeat error {percent_text(data['repeat'])} "
+        f"{count_text(len(result.kernels), 'kernel')}, {word} {percent_text(data['repeat'])} "
         f"(median); {percent_text(1 - result.unmapped_share)} of the time is mapped to kernels"
     )
     chips = ", ".join(f"chip {c} {seconds_text(s)}" for c, s in sorted(result.chip_s.items()))

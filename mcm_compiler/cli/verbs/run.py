@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcm_compiler.cli.failures import show_diagnostics
-from mcm_compiler.cli.show import show_json, show_page, show_table
+from mcm_compiler.cli.show import show_json, show_page, show_table, wrote
 from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, PROFILE, verb
 from mcm_compiler.text.option_fields import asked
 
@@ -42,6 +42,9 @@ def command(
         "whole", "", "Inferences that --pipelined measures, in 3 blocks of at least 40 rounds.",
         120, low=1, high=1_000_000,
     ),
+    write_busy: Path | None = asked(
+        "new file", "", "Write busy times of chips for mcmc measure --busy (with --pipelined)."
+    ),
     html: Path | None = asked(
         "new file", "", "Write the page of FOLDER with what --pipelined measured."
     ),
@@ -53,8 +56,8 @@ def command(
     from mcm_compiler.checking.entry.run_folder import run_folder
     from mcm_compiler.execution.npz_inputs import read_npz, write_npz
 
-    if html is not None and not pipelined:
-        raise click.UsageError("--html shows what --pipelined measures; mcmc report writes others")
+    if (html is not None or write_busy is not None) and not pipelined:
+        raise click.UsageError("--html and --write-busy are about what --pipelined measures")
     before = None if states is None else read_npz(states)
     source, inputs = profile_folder(folder, profile), read_npz(input_path)
     measured: Mapping[str, Any] | None = None
@@ -64,6 +67,8 @@ def command(
         run = run_pipelined(source, inputs, steps, before, inferences=inferences)
         show_diagnostics(run.notes)
         outputs, measured = run.outputs, run.data
+        if write_busy is not None:
+            _write_busy(write_busy, run)
         if html is not None:
             _write_page(html, run)
     else:
@@ -90,6 +95,18 @@ def _write_page(html: Path, run: PipelinedRun) -> None:
     note = check_stored_figures(run.opened)
     show_diagnostics([note] if note is not None else [])
     show_page(html, compiled_page(Compiled(run.opened.report, run.opened, run.data)))
+
+
+def _write_busy(path: Path, run: PipelinedRun) -> None:
+    from mcm_compiler.measuring.busy_times import busy_of
+    from mcm_compiler.measuring.measurement import device_of
+    from mcm_compiler.measuring.times_files import machine_facts
+    from mcm_compiler.processes.staging import write_whole
+    from mcm_compiler.text import json_text
+
+    machine = machine_facts(device_of(run.opened.target, "onnxruntime"))
+    write_whole(path, json_text.dump(busy_of(run.opened, run.data, machine).to_dict()).encode())
+    wrote(path)
 
 
 def _described(name: str, value: Any) -> dict[str, Any]:
