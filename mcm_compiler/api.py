@@ -69,12 +69,7 @@ RESULT_FIELDS: dict[str, AnyKey] = {
 }
 """Facts that a compile returns, by the field of `CompileResult`."""
 
-RESULT_FACTS: tuple[AnyKey, ...] = (
-    *RESULT_FIELDS.values(),
-    LEGALIZATION,
-    MAPPED_CHIPS,
-    EMITTED,
-)
+RESULT_FACTS: tuple[AnyKey, ...] = (*RESULT_FIELDS.values(), LEGALIZATION, MAPPED_CHIPS, EMITTED)
 """Facts that a compile keeps; they are about the graph after the last pass."""
 
 __all__ = [

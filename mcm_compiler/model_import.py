@@ -12,13 +12,7 @@ from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.zoo import build_zoo_model
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.graph.source import SOURCE
-from mcm_compiler.graph.states import (
-    STATES,
-    States,
-    find_states,
-    mark_in_place,
-    recorded_states,
-)
+from mcm_compiler.graph.states import STATES, States, find_states, mark_in_place, recorded_states
 from mcm_compiler.graph.trip_counts import sequence_counts, state_trip_counts
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
 from mcm_compiler.options import CompileOptions

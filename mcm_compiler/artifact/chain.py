@@ -139,10 +139,7 @@ def _run(
 
 
 def _deliver(
-    source: int,
-    tensors: Mapping[str, Any],
-    wires: Sequence[Wire],
-    inbox: dict[int, dict[str, Any]],
+    source: int, tensors: Mapping[str, Any], wires: Sequence[Wire], inbox: dict[int, dict[str, Any]]
 ) -> None:
     for wire in wires:
         if wire.source != source:

@@ -1,4 +1,7 @@
-"""Whether every figure of a report is what its folder gives."""
+"""Whether every figure of a report is what its folder gives.
+
+Whether the rows about divided operators are what the models of a folder say.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
+import onnx_ir as ir
+
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.certificate.stored_problem import SCHEMA_VERSION
 from mcm_compiler.checking.comparison.equality import NOT_ON_RANDOM_INPUTS
 from mcm_compiler.checking.entry.gate import OpenedFolder
-from mcm_compiler.checking.sharded_operators import sharded_faults
+from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
 from mcm_compiler.contracts.program import SimulationResult
+from mcm_compiler.contracts.target import ChipModel, Target
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runner import SESSION_OPTIONS
@@ -38,13 +44,7 @@ MAX_INFERENCES = 1_000_000
 _PARTLY = {"model", COST_SECTION}
 """Records of which some fields need the models."""
 
-_IN_MODELS = {
-    "chips",
-    "bottleneck",
-    HOST_SECTION,
-    ENERGY_SECTION,
-    STORAGE_SECTION,
-}
+_IN_MODELS = {"chips", "bottleneck", HOST_SECTION, ENERGY_SECTION, STORAGE_SECTION}
 """Fields that need the chips' models."""
 
 _MALFORMED = (
@@ -362,3 +362,71 @@ def _count(data: Any) -> int:
     if isinstance(data, (list, tuple)):
         return sum(map(_count, cast("Sequence[Any]", data)))
     return 1
+
+
+def sharded_faults(
+    rows: Sequence[Mapping[str, Any]] | None,
+    source: ir.Model,
+    chips: Sequence[ChipModel],
+    target: Target,
+) -> Iterator[str]:
+    """Compares each row with the source's weight and with the ops that come from its op.
+
+    Args:
+        rows: `sharded_operators` of a report.
+        source: the annotated source model.
+        chips: the chips' models.
+        target: the package, which tells what weights take.
+    """
+    if not rows:
+        return
+    nodes = {node.name: node for node in source.graph}
+    pieces: dict[str, set[str]] = {}
+    run: dict[str, ir.Node] = {}
+    for chip in chips:
+        for node in chip.model.graph:
+            if (origin := node.metadata_props.get(ORIGIN_PROPERTY)) is not None:
+                pieces.setdefault(origin, set()).add(node.name or "")
+                run[node.name or ""] = node
+    storage_bytes = target.cost_model().storage_bytes
+    for index, row in enumerate(rows):
+        place = f"sharded_operators[{index}]"
+        node = nodes.get(row["node"])
+        if node is None and all(p in run for p in row["pieces"]):
+            yield from _of_a_piece(place, row, [run[p] for p in row["pieces"]], nodes, target)
+            continue
+        if node is None:
+            yield f"{place}.node is no op of the source model"
+            continue
+        weight = next((v for v in node.inputs if v is not None and v.name == row["weight"]), None)
+        if weight is None:
+            yield f"{place}.weight is not read by {row['node']}"
+            continue
+        if row["weight_bytes"] != storage_bytes(weight):
+            given = storage_bytes(weight)
+            yield f"{place}.weight_bytes is {row['weight_bytes']}, the folder gives {given}"
+        if weight.shape is not None and not 0 <= row["axis"] < len(weight.shape):
+            yield f"{place}.axis is {row['axis']}, the weight has {len(weight.shape)}"
+        if strange := [p for p in row["pieces"] if p not in pieces.get(row["node"], set())]:
+            yield f"{place}.pieces names {strange[0]}, which no chip runs for {row['node']}"
+        if len(set(row["pieces"])) != len(row["pieces"]) or len(row["pieces"]) < 2:
+            yield f"{place}.pieces has {len(row['pieces'])} entries"
+
+
+def _of_a_piece(
+    place: str,
+    row: Mapping[str, Any],
+    pieces: Sequence[ir.Node],
+    nodes: Mapping[str | None, ir.Node],
+    target: Target,
+) -> Iterator[str]:
+    """A piece that was divided again: its pieces come from one op, and hold all of its weight."""
+    (origin, *more) = {node.metadata_props.get(ORIGIN_PROPERTY, "") for node in pieces} or {""}
+    if more or origin not in nodes or not row["node"].startswith(f"{origin}/"):
+        yield f"{place}.node is no op of the source model, nor a piece of one"
+        return
+    storage_bytes = target.cost_model().storage_bytes
+    own = [v for node in pieces for v in node.inputs if v is not None]
+    given = sum(storage_bytes(v) for v in own if (v.name or "").startswith(f"{row['weight']}/"))
+    if row["weight_bytes"] != given:
+        yield f"{place}.weight_bytes is {row['weight_bytes']}, the pieces have {given}"

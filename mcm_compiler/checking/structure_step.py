@@ -24,9 +24,9 @@ from mcm_compiler.graph.map_types import load_model, model_from_proto, model_in_
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.ir.reading.declared_types import check_declared_types
 from mcm_compiler.ir.reading.external_data import check_tensors, name_real_files
+from mcm_compiler.ir.reading.function_calls import drop_overruled_functions
 from mcm_compiler.ir.reading.importer import import_model, import_onnx, sort_nodes
 from mcm_compiler.ir.reading.opset_conversion import lower_opset
-from mcm_compiler.ir.reading.overruled_functions import drop_overruled_functions
 from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
 from mcm_compiler.ir.reading.versions import complete_imports
 from mcm_compiler.text.units import count_text
@@ -119,7 +119,7 @@ def emitted_model(folder: Path, source: SourceModel) -> tuple[ir.Model, list[Dia
     path = folder / layout.ANNOTATED
     if source.path is None:
         return load_model(path), []
-    from mcm_compiler.equivalence.same_spelling import spelt_alike
+    from mcm_compiler.equivalence.same_model import spelt_alike
 
     raw = read_raw_proto(source.path)
     text = onnx.load(path, load_external_data=False)

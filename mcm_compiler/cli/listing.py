@@ -15,8 +15,8 @@ from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.processes.interruption import ends_the_command
 from mcm_compiler.registry import REGISTRIES, Registry
 from mcm_compiler.text.spec_text import value_text
+from mcm_compiler.text.styled import wrapped
 from mcm_compiler.text.units import printable
-from mcm_compiler.text.wrapping import wrapped
 
 Row = dict[str, Any]
 

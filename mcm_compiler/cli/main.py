@@ -1,11 +1,16 @@
-"""Dispatches `mcmc VERB`. A verb's module is imported only when the verb runs."""
+"""Dispatches `mcmc VERB`. A verb's module is imported only when the verb runs.
+
+Standard streams that cannot be written end the command, rather than losing what it says.
+"""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import difflib
 import gc
 import importlib
+import io
 import os
 import signal
 import sys
@@ -15,12 +20,13 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from mcm_compiler.cli import failures
+from mcm_compiler.cli import show
 from mcm_compiler.cli.shell_scripts import VARIABLE, answer_shells
-from mcm_compiler.cli.streams import StreamFailedError, flushed, guard_streams
 from mcm_compiler.cli.supervision import may_leave_something, supervise
+from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.processes import interruption
 from mcm_compiler.processes.crash_journal import finished, is_heard
+from mcm_compiler.processes.interruption import EndingError
 
 INTERRUPTED_EXIT = 130
 """128 and the number of SIGINT, as shells have it."""
@@ -104,11 +110,7 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(VERBS.items()))
 
     def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        *_: Any,
-        **extra: Any,
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, *_: Any, **extra: Any
     ) -> Any:
         """Runs a verb and exits: 0 for success, 1 for a diagnosed failure, 2 for wrong usage.
 
@@ -124,13 +126,13 @@ class LazyGroup(click.Group):
             sys.exit(INTERRUPTED_EXIT)
         except click.ClickException as error:
             error.show()
-            sys.exit(failures.USAGE_EXIT)
+            sys.exit(show.USAGE_EXIT)
         except BaseException as error:
             # What answers a shell that completes leaves by SystemExit as well.
             answered = VARIABLE in os.environ and isinstance(error, SystemExit)
             if answered or interruption.ends_the_command(error):
                 raise
-            sys.exit(failures.report_failure(error))
+            sys.exit(show.report_failure(error))
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -163,13 +165,13 @@ def main() -> None:
     supervise(sys.argv[1:])
     if not is_heard() and may_leave_something(sys.argv[1:]):
         interruption.end_by_raising(silent=False)
-    exit_code = failures.FAILURE_EXIT
+    exit_code = show.FAILURE_EXIT
     try:
         cli.main()
     except SystemExit as leaving:
-        exit_code = leaving.code if isinstance(leaving.code, int) else failures.FAILURE_EXIT
+        exit_code = leaving.code if isinstance(leaving.code, int) else show.FAILURE_EXIT
     except StreamFailedError:
-        exit_code = failures.FAILURE_EXIT  # reported below
+        exit_code = show.FAILURE_EXIT  # reported below
     except KeyboardInterrupt:  # amid what click does after a verb
         exit_code = INTERRUPTED_EXIT
         interruption.say(interruption.line_of(signal.SIGINT))
@@ -184,3 +186,94 @@ def main() -> None:
         exit_code = failed
     finished(exit_code)
     sys.exit(exit_code)
+
+
+_OUTPUT, _ERROR = 1, 2
+_NAMES = {_OUTPUT: "standard output", _ERROR: "standard error"}
+
+
+class StreamFailedError(EndingError):
+    """A standard stream cannot be written; not for the handlers of other errors to swallow."""
+
+
+class _Guarded(io.FileIO):
+    """The file below a standard stream; discards what comes after the first failure."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self.reason: str | None = None
+
+    def write(self, data: Any, /) -> int:
+        if self.reason is not None:
+            return memoryview(data).nbytes
+        try:
+            return super().write(data)
+        except OSError as error:
+            self.reason = error.strerror or str(error)
+            raise StreamFailedError(_NAMES[self.fileno()]) from error
+
+
+_guarded: dict[int, _Guarded] = {}
+
+
+def guard_streams() -> int | None:
+    """Has failures to write to standard streams raise `StreamFailedError`.
+
+    Returns:
+        The exit code where one of them is closed, and the user has been told; else None.
+    """
+    for stream, descriptor in ((sys.stdout, _OUTPUT), (sys.stderr, _ERROR)):
+        # Python has none for a descriptor that was closed when it started.
+        if stream is None:  # pyright: ignore[reportUnnecessaryComparison]
+            return _told(descriptor, "it is closed")
+    sys.stdout = _wrapped(sys.stdout, _OUTPUT)
+    sys.stderr = _wrapped(sys.stderr, _ERROR)
+    return None
+
+
+def _wrapped(stream: Any, descriptor: int) -> Any:
+    try:
+        if os.name != "posix" or stream.fileno() != descriptor:
+            return stream
+    except (OSError, AttributeError):
+        return stream
+    stream.flush()
+    raw = _guarded[descriptor] = _Guarded(descriptor)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        # Names in foreign models may hold what the terminal's encoding does not.
+        errors="backslashreplace",
+        line_buffering=stream.line_buffering or descriptor == _ERROR,
+        write_through=stream.write_through,
+    )
+
+
+def flushed() -> int | None:
+    """Writes what is buffered.
+
+    Returns:
+        The exit code where a stream has failed by now, and the user has been told; else None.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except StreamFailedError:
+            continue  # noted below
+        except (OSError, ValueError):
+            continue
+    for descriptor, raw in _guarded.items():
+        if raw.reason is not None:
+            return _told(descriptor, raw.reason)
+    return None
+
+
+def _told(descriptor: int, reason: str) -> int:
+    """Says on the other stream that this one failed."""
+    from mcm_compiler.cli.show import FAILURE_EXIT
+
+    found = Diagnostic("MCM-U052", f"{_NAMES[descriptor]} cannot be written: {reason}")
+    other = _ERROR if descriptor == _OUTPUT else _OUTPUT
+    with contextlib.suppress(OSError):
+        os.write(other, ("\n".join(found.lines()) + "\n").encode())
+    return FAILURE_EXIT

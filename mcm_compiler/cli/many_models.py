@@ -18,17 +18,16 @@ from mcm_compiler.ci.comparison import change_text
 from mcm_compiler.ci.figures import Figures
 from mcm_compiler.ci.model_list import ListedModel, list_models
 from mcm_compiler.cli import output_files
-from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.guard import Guard
-from mcm_compiler.cli.show import progress_line, show_json, terminal_width
+from mcm_compiler.cli.show import progress_line, show_diagnostics, show_json, terminal_width
 from mcm_compiler.cli.verb import load_plugins
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.processes.staging import no_empty_folders
 from mcm_compiler.report.state_section import throughput_text
 from mcm_compiler.report.verdict.words import VERDICT, gap_text
 from mcm_compiler.results.strictness import exit_code
+from mcm_compiler.text.styled import wrapped
 from mcm_compiler.text.units import count_text, printable, seconds_text
-from mcm_compiler.text.wrapping import wrapped
 
 T = TypeVar("T")
 

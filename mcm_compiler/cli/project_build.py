@@ -15,13 +15,19 @@ from typing import Any
 import click
 
 from mcm_compiler.artifact.layout import page_path
-from mcm_compiler.ci.annotations import command_of, path_in_repository, wanted
 from mcm_compiler.ci.batch import CompileOutcome
-from mcm_compiler.ci.junit import Finding, junit_suites, place_in_file, sarif_log
+from mcm_compiler.ci.junit import (
+    Finding,
+    command_of,
+    junit_suites,
+    path_in_repository,
+    place_in_file,
+    sarif_log,
+    wanted,
+)
 from mcm_compiler.cli import many_models
-from mcm_compiler.cli.failures import diagnosed, show_diagnostics
 from mcm_compiler.cli.output_files import diagnosed_writes, refuse_inside_output, write_with_parents
-from mcm_compiler.cli.show import progress_line, show_json, wrote
+from mcm_compiler.cli.show import diagnosed, progress_line, show_diagnostics, show_json, wrote
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.staging import appended_file, refuse_irregular
@@ -162,7 +168,7 @@ def _refuse_foreign(pages: Sequence[Path]) -> None:
     Raises:
         CompileError: MCM-U021 for each that would.
     """
-    from mcm_compiler.page.html import is_page
+    from mcm_compiler.page.contents import is_page
 
     faults: list[Diagnostic] = []
     for page in pages:
@@ -176,10 +182,7 @@ def _refuse_foreign(pages: Sequence[Path]) -> None:
 
 
 def run_build(
-    project: ProjectFile,
-    cells: Sequence[Cell],
-    options: BuildOptions,
-    reports: BuildReports,
+    project: ProjectFile, cells: Sequence[Cell], options: BuildOptions, reports: BuildReports
 ) -> int:
     """Builds cells, tells the user about each, and gives the exit code.
 

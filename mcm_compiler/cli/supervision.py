@@ -23,7 +23,7 @@ from types import FrameType
 
 import click
 
-from mcm_compiler.cli.failures import FAILURE_EXIT, show_diagnostics
+from mcm_compiler.cli.show import FAILURE_EXIT, show_diagnostics
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.processes.crash_journal import CrashJournal, tell_to
 from mcm_compiler.processes.interruption import ENDING, end_by_raising, heeded, line_of, say

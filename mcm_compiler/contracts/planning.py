@@ -13,12 +13,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.contracts.described import Named
-from mcm_compiler.contracts.requests import (
-    PlanOptions,
-    SearchAnswer,
-    SearchRequest,
-    in_form,
-)
+from mcm_compiler.contracts.requests import PlanOptions, SearchAnswer, SearchRequest, in_form
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import Diagnostic

@@ -54,10 +54,7 @@ class TrainingResult:
 
 
 def trained_by(
-    name: str,
-    trainer: Trainer,
-    request: TrainingRequest,
-    tell: Callable[[TrainingProgress], None],
+    name: str, trainer: Trainer, request: TrainingRequest, tell: Callable[[TrainingProgress], None]
 ) -> TrainingResult:
     """Run a trainer, and check the form of its result.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mcm_compiler.difference import text
-from mcm_compiler.difference.records import Difference
+from mcm_compiler.difference.compared import Difference
 from mcm_compiler.page.contents import NOT_MEASURED, Answer, Page, Section, Table
 from mcm_compiler.text.units import count_text, number_text, percent_text, seconds_text
 

@@ -17,7 +17,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.difference.op_matching import PlacedOps, placed_ops
 from mcm_compiler.graph.constants import constant_values
 from mcm_compiler.machines.machine import HOST_ROOT, OFF_PACKAGE_ROOT
-from mcm_compiler.placed import file_names
+from mcm_compiler.placed import records
 from mcm_compiler.placed.folder_reading import OpenedPlacement
 from mcm_compiler.placed.placement_checks import checked_placement
 from mcm_compiler.placed.placement_report import placed_lines, times_of
@@ -34,11 +34,7 @@ CHIP_PROPERTY = "mcm.chip"
 
 LoadKind = Literal["compute", "links", "host", "off-package memory"]
 
-_KINDS: Mapping[str, LoadKind] = {
-    "link": "links",
-    "host": "host",
-    "memory": "off-package memory",
-}
+_KINDS: Mapping[str, LoadKind] = {"link": "links", "host": "host", "memory": "off-package memory"}
 
 
 @dataclass(frozen=True)
@@ -235,7 +231,7 @@ def _device_side(folder: str, opened: OpenedPlacement) -> Side:
     busiest = _busiest(record)
     times = None if opened.schedule is None else times_of(opened.schedule)
     delivered_s = step_s if times is None else times.seconds
-    target = opened.manifest.files[file_names.TARGET]
+    target = opened.manifest.files[records.TARGET]
     ops = placed_ops(graph, device)
     return Side(
         folder=folder,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from mcm_compiler.difference.records import Difference, LoadRow, SideFacts
+from mcm_compiler.difference.compared import Difference, LoadRow, SideFacts
 from mcm_compiler.report.advice.replica_limit import shares_text
-from mcm_compiler.text.styled import Group, Labelled, Text, View
+from mcm_compiler.text.styled import Group, Labelled, Text, View, fitted
 from mcm_compiler.text.units import (
     UNKNOWN,
     bytes_text,
@@ -16,7 +16,6 @@ from mcm_compiler.text.units import (
     printable,
     seconds_text,
 )
-from mcm_compiler.text.wrapping import fitted
 
 LISTED = 5
 """Rows of each list, and names of ops in a row; the JSON form has all."""

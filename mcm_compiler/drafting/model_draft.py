@@ -204,10 +204,7 @@ def fitting(
 
 
 def profiles(
-    path: Path,
-    opened: OpenModel,
-    sizes: Mapping[str, Found],
-    pairs: tuple[tuple[str, str], ...],
+    path: Path, opened: OpenModel, sizes: Mapping[str, Found], pairs: tuple[tuple[str, str], ...]
 ) -> tuple[Profile, ...]:
     """Prefill and decode of a model whose numbers of past and of new positions are both open.
 

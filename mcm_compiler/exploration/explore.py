@@ -34,9 +34,9 @@ from mcm_compiler.pipeline.passes import parse_pipeline, print_pipeline
 from mcm_compiler.processes.side_by_side import usable_cores
 from mcm_compiler.report.versions import versions
 from mcm_compiler.results.points import PlacedPoint, without_placement
-from mcm_compiler.variants.changed_targets import content_text
 from mcm_compiler.variants.points import Prepared, failed_point, faster, no_slower, points_of
 from mcm_compiler.variants.prepared_model import split_pipeline
+from mcm_compiler.variants.sensitivities import content_text
 
 _ROWS = 256
 """Points that are compared with all others at once."""
@@ -133,10 +133,7 @@ class Request:
 
 
 def explore(
-    request: Request,
-    *,
-    journal: Path | None = None,
-    progress: Callable[[str], None] | None = None,
+    request: Request, *, journal: Path | None = None, progress: Callable[[str], None] | None = None
 ) -> tuple[Exploration, Journal | None]:
     """Compiles every model for every variant, up to the simulation.
 
@@ -272,13 +269,7 @@ class _Work:
             }
             for one, lies, fact in zip(self.variants, front, facts, strict=True)
         ]
-        return {
-            "name": name,
-            "sha256": sha256,
-            "measures": measures,
-            "points": rows,
-            "faults": [],
-        }
+        return {"name": name, "sha256": sha256, "measures": measures, "points": rows, "faults": []}
 
 
 def _is_less(one: Settings, other: Settings, more: Mapping[str, bool]) -> bool:

@@ -12,7 +12,7 @@ from mcm_compiler.components.asked_target import described
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.variants.changed_targets import Value, changed_target
+from mcm_compiler.variants.sensitivities import Value, changed_target
 
 MAX_POINTS = 4096
 """Combinations of an exploration."""

@@ -7,8 +7,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from mcm_compiler.page.contents import NOT_MEASURED, Page, Section, Table
-from mcm_compiler.page.html import page_bytes
+from mcm_compiler.page.contents import NOT_MEASURED, Page, Section, Table, page_bytes
 from mcm_compiler.page.scatter import Dot, scatter
 from mcm_compiler.text.units import (
     UNKNOWN,
@@ -180,10 +179,7 @@ def exploration_page(found: Mapping[str, Any]) -> bytes:
         (swept,),
         (),
         tuple(_section(at, model) for at, model in enumerate(found["models"])),
-        (
-            NOT_MEASURED,
-            f"Made with {versions}",
-        ),
+        (NOT_MEASURED, f"Made with {versions}"),
     )
     return page_bytes(page)
 

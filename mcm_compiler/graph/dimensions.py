@@ -203,9 +203,7 @@ def _size_or_symbol(dim: int | ir.SymbolicDim) -> int | str:
 
 
 def _left_open(
-    open_dims: Mapping[str, Sequence[str]],
-    inputs: Mapping[str, ir.Value],
-    bound: Mapping[str, int],
+    open_dims: Mapping[str, Sequence[str]], inputs: Mapping[str, ir.Value], bound: Mapping[str, int]
 ) -> list[Diagnostic]:
     """MCM-I030 for each symbol; the last one's hint is a line that gives all of them a size.
 
@@ -230,9 +228,7 @@ def _left_open(
 
 
 def _options_for(
-    open_dims: Mapping[str, Sequence[str]],
-    inputs: Mapping[str, ir.Value],
-    bound: Mapping[str, int],
+    open_dims: Mapping[str, Sequence[str]], inputs: Mapping[str, ir.Value], bound: Mapping[str, int]
 ) -> str:
     """`give sizes, such as --dim batch=1 --dim seq=128`, which can be copied as it is."""
     unnamed = dict.fromkeys(open_dims.get("", ()))

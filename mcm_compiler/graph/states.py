@@ -256,9 +256,7 @@ def _present_names(past: str) -> list[str]:
 
 
 def _name_faults(
-    asked: Sequence[tuple[str, str]],
-    inputs: dict[str, ir.Value],
-    outputs: dict[str, ir.Value],
+    asked: Sequence[tuple[str, str]], inputs: dict[str, ir.Value], outputs: dict[str, ir.Value]
 ) -> list[Diagnostic]:
     faults: list[Diagnostic] = []
     for kind, names, known in (

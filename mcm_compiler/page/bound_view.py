@@ -16,12 +16,7 @@ from mcm_compiler.report.hardware.sensitivity_section import (
     sensitivity_table,
 )
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
-from mcm_compiler.report.state_section import (
-    SIZE_HEADS,
-    SIZE_TITLE,
-    size_table,
-    state_rows,
-)
+from mcm_compiler.report.state_section import SIZE_HEADS, SIZE_TITLE, size_table, state_rows
 from mcm_compiler.report.verdict import claims, words
 from mcm_compiler.text.units import bytes_text, count_text, number_text, percent_text, seconds_text
 

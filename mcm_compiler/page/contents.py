@@ -1,20 +1,29 @@
 """What a page consists of: answers, and sections of text, tables and pictures, as plain data.
 
-Whoever makes a page fills these records; `mcm_compiler.page.html` writes them. Texts may come from
-models: they are escaped there, and nothing here is markup but `Section.drawings`.
+Whoever makes a page fills these records, and `page_bytes` writes them. Texts may come from models:
+they are escaped there, and nothing here is markup but `Section.drawings`.
 
 A page of a model with 100,000 ops holds millions of numbers; as JSON they would be ten times as
 long, and slow to read. `unpack.js` of the page reads them.
+
+A page as one HTML file that needs nothing else: no network, no other file.
+
+The file holds its own script and style, and allows nothing but these two by their hashes. Every
+text of a page is escaped where it is written; what the script draws comes as JSON in a block that
+no browser runs, in which nothing can end the block.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
@@ -27,6 +36,8 @@ from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.text.units import count_text, printable
 
 if TYPE_CHECKING:
+    from jinja2 import Template
+
     from mcm_compiler.certificate.claims import Certificate
     from mcm_compiler.checking.entry.gate import OpenedFolder
     from mcm_compiler.contracts.program import LoweredProgram
@@ -308,3 +319,87 @@ def _deploy(compiled: Compiled) -> Answer | None:
     if compiled.replicas > 1:
         details.insert(1, f"each runs on {compiled.replicas} chips, one of every pipeline")
     return Answer("to deploy", shown, tuple(details), "plain", "files")
+
+
+SCRIPT, STYLE, TEMPLATE = "page.js", "page.css", "page.html.jinja"
+"""Files of the folder `assets`; `tools/report_page` builds the first two."""
+
+_HEAD = (
+    b'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    b'<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;; '
+    b"script-src &#39;sha256-"
+)
+"""What all pages begin with, up to what differs from version to version."""
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is such a page, as far as its beginning tells.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with path.open("rb") as stream:
+        return stream.read(len(_HEAD)) == _HEAD
+
+
+def page_bytes(page: Page) -> bytes:
+    """The file. Equal pages give equal bytes."""
+    script, style = asset(SCRIPT), asset(STYLE)
+    views = {s.key: {"kind": s.view.kind, "data": s.view.data} for s in page.sections if s.view}
+    text = _template().render(
+        page=page,
+        style=_markup(style),
+        script=_markup(script),
+        data=_markup(json_block({"views": views})),
+        policy=content_security_policy(script, style),
+    )
+    return text.encode("utf-8", "backslashreplace")
+
+
+def content_security_policy(script: str, style: str) -> str:
+    """What the page may do: run this script, use this style, and nothing else."""
+    return (
+        f"default-src 'none'; script-src '{source_hash(script)}'; "
+        f"style-src '{source_hash(style)}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def json_block(data: Any) -> str:
+    """JSON for a `script` element of a type that is not run: nothing in it can end the element."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+@cache
+def asset(name: str) -> str:
+    """A file of the folder `assets`."""
+    return (files("mcm_compiler.page") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["shown"] = printable
+    environment.filters["drawn"] = _markup
+    return environment.from_string(asset(TEMPLATE))
+
+
+def _markup(text: str) -> Any:
+    """Text of our own that goes into the page as it is."""
+    from markupsafe import Markup
+
+    return Markup(text)  # noqa: S704 - the page's own files, and JSON without markup
+
+
+def source_hash(text: str) -> str:
+    """A script or style as a content security policy names it."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"

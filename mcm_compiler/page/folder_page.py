@@ -8,8 +8,7 @@ from mcm_compiler.artifact import layout, manifest
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.page.compiled_page import compiled_page
-from mcm_compiler.page.contents import Compiled
-from mcm_compiler.page.html import page_bytes
+from mcm_compiler.page.contents import Compiled, page_bytes
 from mcm_compiler.processes.staging import write_whole
 
 MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)

@@ -15,13 +15,7 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.target import kind_names_of, machine_of
-from mcm_compiler.machines.machine import (
-    HOST,
-    HOST_ROOT,
-    OFF_PACKAGE,
-    OFF_PACKAGE_ROOT,
-    place_text,
-)
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, place_text
 from mcm_compiler.page.contents import STALLS, Compiled, Section, Table, View
 from mcm_compiler.report.details import LINK_HEADS, link_cells
 from mcm_compiler.report.sentences import place_name, role_sentence, round_of

@@ -11,7 +11,7 @@ from mcm_compiler.page.contents import Answer, Page, Section, Table, View, answe
 from mcm_compiler.page.graph_view import graph_data, graph_part
 from mcm_compiler.page.package_view import layout_of
 from mcm_compiler.page.timeline_view import Row, timeline_data
-from mcm_compiler.placed import file_names
+from mcm_compiler.placed import records
 from mcm_compiler.placed.placement_checks import ReadPlacement
 from mcm_compiler.placed.placement_report import (
     basis_of,
@@ -74,15 +74,13 @@ def placed_page(read: ReadPlacement) -> Page:
 
 def _deploy(read: ReadPlacement) -> Answer:
     schedule = read.opened.schedule
-    details = [
-        f"{file_names.ONNXRUNTIME} and {file_names.OPENVINO} are settings for these runtimes"
-    ]
-    shown = file_names.ANNOTATED
+    details = [f"{records.ONNXRUNTIME} and {records.OPENVINO} are settings for these runtimes"]
+    shown = records.ANNOTATED
     if schedule is not None and schedule.segments:
         first, last = schedule.segments[0].file, schedule.segments[-1].file
         shown = first if len(schedule.segments) == 1 else f"{first} to {last}"
         details.insert(0, "plain ONNX models of one device each, which run in their order")
-        details.append(f"{file_names.SCHEDULE} says which tensor goes from where to where")
+        details.append(f"{records.SCHEDULE} says which tensor goes from where to where")
     return Answer("to deploy", shown, tuple(details), "plain", "files")
 
 

@@ -112,12 +112,7 @@ def adapted(stock: type[PassBase], name: str) -> type[StockPass]:
         "__module__": __name__,
     }
     made = make_dataclass(
-        stock.__name__,
-        options,
-        bases=(StockPass,),
-        namespace=namespace,
-        frozen=True,
-        kw_only=True,
+        stock.__name__, options, bases=(StockPass,), namespace=namespace, frozen=True, kw_only=True
     )
     return cast("type[StockPass]", made)
 

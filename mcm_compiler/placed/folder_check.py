@@ -9,7 +9,7 @@ from pathlib import Path
 from mcm_compiler.checking.check import CheckReport, CheckRun, check_steps
 from mcm_compiler.checking.comparison import equality
 from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
-from mcm_compiler.placed import file_names, placement_checks
+from mcm_compiler.placed import placement_checks, records
 from mcm_compiler.placed.folder_reading import check_hashes, read_placement_folder
 
 _NOT_CUT = "the step was not cut into segments"
@@ -94,6 +94,6 @@ class _Run(CheckRun):
             self.seeds,
             data,
             enough=self.proven_seeds,
-            stock=opened.path / file_names.ANNOTATED if self.read.step_of is not None else None,
+            stock=opened.path / records.ANNOTATED if self.read.step_of is not None else None,
         )
-        return self.compared(found, lambda: f"{file_names.SCHEDULE} has the segments")
+        return self.compared(found, lambda: f"{records.SCHEDULE} has the segments")

@@ -23,7 +23,7 @@ from mcm_compiler.components.target_loading import package_from_text
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.contracts.target import ChipModel
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.placed import file_names
+from mcm_compiler.placed import records
 from mcm_compiler.placed.records import PlacementManifest, PlacementRecord, Schedule
 from mcm_compiler.text.units import count_text
 
@@ -31,12 +31,12 @@ T = TypeVar("T")
 
 NEEDED = frozenset(
     {
-        file_names.PLACEMENT,
-        file_names.TARGET,
-        file_names.ANNOTATED,
-        file_names.ONNXRUNTIME,
-        file_names.OPENVINO,
-        file_names.REPORT_TEXT,
+        records.PLACEMENT,
+        records.TARGET,
+        records.ANNOTATED,
+        records.ONNXRUNTIME,
+        records.OPENVINO,
+        records.REPORT_TEXT,
     }
 )
 """Files that every folder has."""
@@ -61,7 +61,7 @@ class OpenedPlacement:
         Raises:
             CompileError: MCM-A005 if it cannot be used.
         """
-        return _versioned(self.path / file_names.PLACEMENT, PlacementRecord)
+        return _versioned(self.path / records.PLACEMENT, PlacementRecord)
 
     @cached_property
     def schedule(self) -> Schedule | None:
@@ -70,12 +70,12 @@ class OpenedPlacement:
         Raises:
             CompileError: MCM-A005 if it cannot be used.
         """
-        if file_names.SCHEDULE not in self.manifest.files:
+        if records.SCHEDULE not in self.manifest.files:
             return None
-        path = self.path / file_names.SCHEDULE
+        path = self.path / records.SCHEDULE
         schedule = _versioned(path, Schedule)
         for place, entry in enumerate(schedule.segments):
-            if entry.segment != place or entry.file != file_names.segment_file(place):
+            if entry.segment != place or entry.file != records.segment_file(place):
                 raise damaged(path, f"segment {entry.segment} stands at place {place}")
             if entry.file not in self.manifest.files:
                 raise CompileError(unlisted(self.path, {entry.file}))
@@ -89,7 +89,7 @@ class OpenedPlacement:
             CompileError: MCM-A005 if its description cannot be read or is no box, MCM-T### for
                 faults of it, MCM-C### if its cost models cannot be used.
         """
-        path = self.path / file_names.TARGET
+        path = self.path / records.TARGET
         read = stored_files(self.path, self.manifest.files)
         target = package_from_text(self.record.target, description_text(path), str(path), read)
         if not isinstance(target, BoxTarget):
@@ -103,7 +103,7 @@ class OpenedPlacement:
         Raises:
             CompileError: MCM-A005 if it is no model, MCM-I### for faults in it.
         """
-        return load_part(self.path, file_names.ANNOTATED)
+        return load_part(self.path, records.ANNOTATED)
 
     @cached_property
     def segments(self) -> tuple[ChipModel, ...]:
@@ -125,8 +125,8 @@ def read_placement_folder(path: Path) -> OpenedPlacement:
         CompileError: MCM-A005 if it is damaged, of another schema version, or names a file outside
             the folder.
     """
-    manifest = _versioned(path / file_names.MANIFEST, PlacementManifest)
-    refuse_outside(path / file_names.MANIFEST, manifest.files)
+    manifest = _versioned(path / records.MANIFEST, PlacementManifest)
+    refuse_outside(path / records.MANIFEST, manifest.files)
     return OpenedPlacement(path, manifest)
 
 
@@ -164,8 +164,8 @@ def check_hashes(opened: OpenedPlacement, *, further: bool = False) -> str:
 def _versioned(path: Path, kind: type[T]) -> T:
     data = read_json(path)
     version = data.get("schema_version")
-    if version != file_names.SCHEMA_VERSION:
-        wanted = file_names.SCHEMA_VERSION
+    if version != records.SCHEMA_VERSION:
+        wanted = records.SCHEMA_VERSION
         raise CompileError.of(
             "MCM-A005",
             f"{path.name} has schema version {version!r:.40}; this release reads {wanted}",

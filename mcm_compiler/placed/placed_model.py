@@ -18,7 +18,7 @@ from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.graph.states import StatePair
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.segments import Segments
-from mcm_compiler.variants.step_changes import StepChange
+from mcm_compiler.variants.plan_changes import StepChange
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.graph.states import STATES
 from mcm_compiler.ir.rewriting.writer import DataLocation, initializers_of
-from mcm_compiler.placed import file_names, segment_models
+from mcm_compiler.placed import records, segment_models
 from mcm_compiler.placed.constraints import constrained
 from mcm_compiler.placed.folder_reading import OpenedPlacement, open_placement
 from mcm_compiler.placed.place_options import PlaceOptions
@@ -169,7 +169,7 @@ class ReadPlacement:
     def record_differences(self) -> Mapping[str, list[str]]:
         """Fields of `placement.json` that do not follow, by the step of the check."""
         found: dict[str, list[str]] = {}
-        path = self.opened.path / file_names.PLACEMENT
+        path = self.opened.path / records.PLACEMENT
         derived = _as_json({**placement_record(self.placed).to_dict()})
         derived["compiler"] = self.opened.record.compiler
         said, stated = read_json(path), self.opened.manifest.stated
@@ -310,7 +310,7 @@ def check_model(read: ReadPlacement) -> str:
             "MCM-V066",
             f"the placement is of a model with the hash {opened.record.model.sha256[:12]}..., that "
             f"of {quote(name)} is {sha256[:12]}...",
-            at=file_names.PLACEMENT,
+            at=records.PLACEMENT,
         )
     path = source.path
     raw = None if path is None or read.options.training else read_raw(path)
@@ -323,8 +323,8 @@ def check_model(read: ReadPlacement) -> str:
         fault = next(_unlike(opened.path, Path(folder)), None)
     if fault is not None:
         message = f"{fault}, by the model {quote(name)}"
-        raise CompileError.of("MCM-V062", message, at=file_names.ANNOTATED)
-    return f"{file_names.ANNOTATED} is {quote(name)} with the devices of its ops"
+        raise CompileError.of("MCM-V062", message, at=records.ANNOTATED)
+    return f"{records.ANNOTATED} is {quote(name)} with the devices of its ops"
 
 
 def _unlike(folder: Path, derived: Path) -> Iterator[str]:
@@ -383,7 +383,7 @@ def check_step_bound(read: ReadPlacement) -> str:
     step = read.opened.record.step
     if faults := read.record_differences.get("bound"):
         message = f"the bound is not what follows from model and box: {faults[0]}"
-        raise CompileError.of("MCM-D082", message, at=file_names.PLACEMENT)
+        raise CompileError.of("MCM-D082", message, at=records.PLACEMENT)
     bounds.refuse_refuted(read.problem, read.opened.target.box, read.placed.bound, step.seconds)
     if step.gap is None:
         return "nothing is proven"
@@ -444,22 +444,22 @@ def _check_schedule(read: ReadPlacement, said: Schedule) -> None:
     placed = replace(read.placed, options=options, segments=cut)
     annotated = opened.annotated
     known = {
-        id(tensor): DataLocation(file_names.ANNOTATED_DATA, tensor.offset or 0, tensor.nbytes)
+        id(tensor): DataLocation(records.ANNOTATED_DATA, tensor.offset or 0, tensor.nbytes)
         for value in initializers_of(annotated)
         if isinstance(tensor := value.const_value, ir.ExternalTensor)
     }
     with tempfile.TemporaryDirectory(prefix="mcm-check-") as folder:
         schedule = segment_models.write_segments(Path(folder), placed, annotated, known)
         assert schedule is not None
-        faults = [*_differences(opened.path, {file_names.SCHEDULE: schedule.to_dict()})]
+        faults = [*_differences(opened.path, {records.SCHEDULE: schedule.to_dict()})]
         listed = {entry.file for entry in schedule.segments}
-        extra = [n for n in opened.manifest.files if file_names.is_segment(n) and n not in listed]
+        extra = [n for n in opened.manifest.files if records.is_segment(n) and n not in listed]
         faults += [f"{quote(name)} is no segment of the placement" for name in extra]
         faults = faults or [*_unlike(opened.path, Path(folder))]
     if faults:
-        is_time = faults[0].startswith(f"{file_names.SCHEDULE}.seconds")
+        is_time = faults[0].startswith(f"{records.SCHEDULE}.seconds")
         code = "MCM-D081" if is_time else "MCM-D084"
-        raise CompileError.of(code, faults[0], at=file_names.SCHEDULE)
+        raise CompileError.of(code, faults[0], at=records.SCHEDULE)
 
 
 def check_report_text(read: ReadPlacement) -> str:
@@ -468,7 +468,7 @@ def check_report_text(read: ReadPlacement) -> str:
     Raises:
         CompileError: MCM-D081 where it is not.
     """
-    path = read.opened.path / file_names.REPORT_TEXT
+    path = read.opened.path / records.REPORT_TEXT
     if path.read_bytes() != report_text(read.opened.record, read.opened.schedule):
         raise CompileError.of("MCM-D081", "the report is not what the placement says", at=str(path))
     return "as rendered from the placement"

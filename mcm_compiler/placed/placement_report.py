@@ -14,7 +14,7 @@ from mcm_compiler.components.device_costs import device_choices
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepResults
 from mcm_compiler.graph.trip_counts import stated_counts
-from mcm_compiler.placed import file_names, records
+from mcm_compiler.placed import records
 from mcm_compiler.placed.placed_model import PlacedModel, SegmentTimes, runs_of
 from mcm_compiler.placed.records import PlacementRecord, Schedule
 from mcm_compiler.report.records.verdict import OptimalityClaim, VerdictLine
@@ -256,7 +256,7 @@ def placement_record(placed: PlacedModel) -> records.PlacementRecord:
 
 def source_files(target: BoxTarget) -> dict[str, bytes]:
     """The description of a box, and files of its cost models, by their names in a folder."""
-    files = {file_names.TARGET: target.source_text.encode()}
+    files = {records.TARGET: target.source_text.encode()}
     for choice in device_choices(target).values():
         files |= choice.stored
     return files
@@ -266,7 +266,7 @@ def source_hashes(target: BoxTarget) -> dict[str, str]:
     """SHA-256 of what `source_files` gives; of the description, of its content without its form."""
     files = source_files(target)
     content = parse_description(target.name, target.source_text).data
-    files[file_names.TARGET] = json.dumps(content, sort_keys=True, default=str).encode()
+    files[records.TARGET] = json.dumps(content, sort_keys=True, default=str).encode()
     return {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
 
 

@@ -1,8 +1,11 @@
-"""Placing the ops of a model, or of a training step of it, on the devices of a host."""
+"""Placing the ops of a model, or of a training step of it, on the devices of a host.
+
+Sensitivities of a placed step: the same step with twice and half of each resource of a host.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -11,13 +14,10 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler import arguments
+from mcm_compiler.arrays.types import Ints
 from mcm_compiler.artifact.manifest import PLACEMENT_KIND, sha256_file
 from mcm_compiler.components.cost_files import user_files
-from mcm_compiler.components.device_costs import (
-    calibrated_devices,
-    option_place,
-    with_device_costs,
-)
+from mcm_compiler.components.device_costs import calibrated_devices, option_place, with_device_costs
 from mcm_compiler.components.target_loading import given_box
 from mcm_compiler.contracts.boxes import placers
 from mcm_compiler.contracts.boxes.bounds import (
@@ -27,8 +27,14 @@ from mcm_compiler.contracts.boxes.bounds import (
     every_placement,
     refuse_refuted,
 )
-from mcm_compiler.contracts.boxes.box import INPUT, Box, BoxTarget, StepProblem
-from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepResults
+from mcm_compiler.contracts.boxes.box import INPUT, Box, BoxTarget, ScalesResources, StepProblem
+from mcm_compiler.contracts.boxes.evaluation import (
+    QueueOrder,
+    StepConditions,
+    StepEvaluator,
+    StepResults,
+)
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.source import SOURCE
@@ -38,27 +44,22 @@ from mcm_compiler.model_import import doing_name, import_any, set_states
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager, Stopwatch, silent
 from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
-from mcm_compiler.placed import file_names
+from mcm_compiler.placed import records
 from mcm_compiler.placed.constraints import constrained
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
 from mcm_compiler.placed.placement_report import placement_record, report_text, source_files
-from mcm_compiler.placed.profiles import (
-    measured_notes,
-    refuse_contradictions,
-    with_profiles,
-)
+from mcm_compiler.placed.profiles import measured_notes, refuse_contradictions, with_profiles
 from mcm_compiler.placed.records import STATED, PlacementManifest
 from mcm_compiler.placed.runtime_wishes import runtime_files
 from mcm_compiler.placed.segment_models import write_models
 from mcm_compiler.placed.segments import Segments, best_segments
-from mcm_compiler.placed.step_changes import step_changes
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.processes.staging import StagingFolder, staging
 from mcm_compiler.text import json_text, spec_text
 from mcm_compiler.text.units import bytes_text, count_text, seconds_text
-from mcm_compiler.variants.step_changes import StepChange
+from mcm_compiler.variants.plan_changes import StepChange, is_faster, step_change
 
 if TYPE_CHECKING:
     from mcm_compiler.contracts.target import Target
@@ -72,27 +73,24 @@ def write_folder(folder: Path, placed: PlacedModel) -> None:
     """
     schedule = write_models(folder, placed)
     record = placement_record(placed)
-    json_text.write(folder / file_names.PLACEMENT, record.to_dict())
+    json_text.write(folder / records.PLACEMENT, record.to_dict())
     if schedule is not None:
-        json_text.write(folder / file_names.SCHEDULE, schedule.to_dict())
+        json_text.write(folder / records.SCHEDULE, schedule.to_dict())
     for name, data in runtime_files(placed.target.box, placed.device_of_node).items():
         json_text.write(folder / name, data)
     for name, content in source_files(placed.target).items():
         (folder / name).write_bytes(content)
     text = report_text(record, schedule)
-    (folder / file_names.REPORT_TEXT).write_bytes(text)
+    (folder / records.REPORT_TEXT).write_bytes(text)
     names = sorted(path.name for path in folder.iterdir())
     hashes = {name: sha256_file(folder / name) for name in names}
     said = record.to_dict()
     manifest = PlacementManifest(PLACEMENT_KIND, hashes, {name: said[name] for name in STATED})
-    json_text.write(folder / file_names.MANIFEST, manifest.to_dict())
+    json_text.write(folder / records.MANIFEST, manifest.to_dict())
 
 
 def search(
-    problem: StepProblem,
-    target: BoxTarget,
-    options: PlaceOptions,
-    progress: Callable[[str], None],
+    problem: StepProblem, target: BoxTarget, options: PlaceOptions, progress: Callable[[str], None]
 ) -> tuple[placers.PlacerAnswer, StepResults, StepEvaluator, EveryPlacement | None]:
     """The placement, what the simulator says of it, and of all placements where they are few.
 
@@ -184,11 +182,7 @@ def _does_not_fit(
 
 
 def alone_note(
-    problem: StepProblem,
-    box: Box,
-    evaluator: StepEvaluator,
-    segments: Segments,
-    dispatch_s: float,
+    problem: StepProblem, box: Box, evaluator: StepEvaluator, segments: Segments, dispatch_s: float
 ) -> list[Diagnostic]:
     """MCM-D076 where one device alone, in one segment, beats the placement in segments.
 
@@ -364,3 +358,63 @@ def _step(
     if assumed := assumed_trips(step.graph):
         found.append(assumption_warning(assumed))
     return step, found
+
+
+_APART = "slower parts start ops in another order"
+
+
+def step_changes(
+    target: BoxTarget,
+    problem_of: Callable[[BoxTarget], StepProblem],
+    searched: Callable[[StepProblem, BoxTarget], PlacerAnswer],
+    order: QueueOrder,
+    evaluator: StepEvaluator,
+    answer: PlacerAnswer,
+) -> tuple[PlacerAnswer, tuple[StepChange, ...]]:
+    """Places the step on changed hosts.
+
+    Args:
+        target: the host.
+        problem_of: the step with the user's constraints on a host.
+        searched: what the placer finds for a problem on a host.
+        order: of queues.
+        evaluator: of the problem on `target`.
+        answer: what the placer found for `target`.
+
+    Returns:
+        The answer, or one for a host with less of a resource that is faster on `target`; and a row
+        for each change, none where the host does not scale.
+    """
+    if not isinstance(target, ScalesResources):
+        return answer, ()
+    answers = [answer]
+    changed: list[tuple[str, float, StepEvaluator, Sequence[Ints], str]] = []
+    for resource in target.resources:
+        for factor in (2.0, 0.5):
+            other = target.scaled(resource, factor)
+            problem, rows, fault = problem_of(other), list[Ints](), ""
+            try:
+                found = searched(problem, other)
+                rows.append(found.device_of)
+                answers += [found] if factor < 1.0 else []
+            except CompileError as error:
+                fault = error.diagnostics[0].message
+            simulator = other.step_evaluator(problem, StepConditions(order=order))
+            changed.append((resource, factor, simulator, rows, fault))
+    times = _seconds(evaluator, [one.device_of for one in answers])
+    best = int(np.argmin(times))
+    if is_faster(times[best], times[0]):
+        spent = sum(one.evaluations for one in answers)
+        # Scores of its search are those of another host.
+        answer = replace(answers[best], evaluations=spent, history=(), figures=())
+    base_s, changes = min(times), list[StepChange]()
+    for resource, factor, simulator, rows, fault in changed:
+        seconds = min(_seconds(simulator, [answer.device_of, *rows]))
+        changes.append(step_change(resource, factor, base_s, seconds, fault=fault, apart=_APART))
+    return answer, tuple(changes)
+
+
+def _seconds(evaluator: StepEvaluator, placements: Sequence[Ints]) -> list[float]:
+    """Seconds of the step with each placement; infinite where it does not fit."""
+    results = evaluator.evaluate(np.stack(placements).astype(np.int32))
+    return np.where(results.fits, results.seconds, np.inf).tolist()

@@ -1,6 +1,8 @@
 """`placement.json` and `schedule.json`: what the folder of a placement says, as records.
 
 They are read as untrusted input: numbers are bounded, names are text.
+
+Names of the files in the folder of a placement.
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from mcm_compiler.artifact.layout import ANNOTATED, ANNOTATED_DATA, MANIFEST, REPORT_TEXT, TARGET
 from mcm_compiler.artifact.manifest import TensorEntry
 from mcm_compiler.contracts.target import Wire
 from mcm_compiler.graph.states import StatePair
-from mcm_compiler.placed.file_names import SCHEMA_VERSION
 from mcm_compiler.text.json_text import Amount, Index, Seed, Size
 
 
@@ -224,3 +226,25 @@ class PlacementManifest(_File):
     kind: Literal["placement"]
     files: dict[str, str]
     stated: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+__all__ = ["ANNOTATED", "ANNOTATED_DATA", "MANIFEST", "REPORT_TEXT", "TARGET"]
+"""Files that compiled folders have under the same names."""
+
+PLACEMENT = "placement.json"
+SCHEDULE = "schedule.json"
+ONNXRUNTIME = "onnxruntime.json"
+OPENVINO = "openvino.json"
+
+SCHEMA_VERSION = 3
+"""Of manifest, placement and schedule. Raised when a field changes its meaning or goes."""
+
+
+def is_segment(name: str) -> bool:
+    """Whether a file has the name of a segment's model."""
+    return name.startswith("segment_") and name.endswith(".onnx")
+
+
+def segment_file(segment: int) -> str:
+    """The model of one segment."""
+    return f"segment_{segment:03d}.onnx"

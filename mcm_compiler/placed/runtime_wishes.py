@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.placed import file_names
+from mcm_compiler.placed import records
 
 ANNOTATION = "layer_ann"
 """Key of a node's metadata that onnxruntime reads."""
@@ -77,8 +77,8 @@ def runtime_files(box: Box, device_of_node: Mapping[str, str]) -> dict[str, dict
     """
     used = sorted({box.devices.index(device) for device in device_of_node.values()})
     return {
-        file_names.ONNXRUNTIME: onnxruntime_settings(box, used),
-        file_names.OPENVINO: openvino_affinities(box, device_of_node),
+        records.ONNXRUNTIME: onnxruntime_settings(box, used),
+        records.OPENVINO: openvino_affinities(box, device_of_node),
     }
 
 

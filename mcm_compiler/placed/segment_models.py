@@ -17,7 +17,7 @@ from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.ir.rewriting.device_stages import MULTI_DEVICE_IR_VERSION, free_name
 from mcm_compiler.ir.rewriting.splitter import split
 from mcm_compiler.ir.rewriting.writer import DataLocation, write_with_data
-from mcm_compiler.placed import file_names
+from mcm_compiler.placed import records
 from mcm_compiler.placed.placed_model import PlacedModel
 from mcm_compiler.placed.records import Schedule, SegmentEntry
 from mcm_compiler.placed.runtime_wishes import ANNOTATION, annotation_names
@@ -102,7 +102,7 @@ def write_models(folder: Path, placed: PlacedModel, *, segments: bool = True) ->
     """
     box = placed.target.box
     annotated = annotated_model(placed.model, box, placed.device_of_node)
-    written = write_with_data(annotated, folder / file_names.ANNOTATED, file_names.ANNOTATED_DATA)
+    written = write_with_data(annotated, folder / records.ANNOTATED, records.ANNOTATED_DATA)
     return write_segments(folder, placed, annotated, written) if segments else None
 
 
@@ -128,7 +128,7 @@ def write_segments(
     box = placed.target.box
     parts, wires = segment_models(annotated, placed.problem.names, placed.segments)
     for part in parts:
-        path = folder / file_names.segment_file(part.chip)
+        path = folder / records.segment_file(part.chip)
         write_with_data(part.model, path, None, written)
     return Schedule(
         dispatch_s=placed.options.dispatch_s,
@@ -151,7 +151,7 @@ def segment_entry(part: ChipModel, segments: Segments, box: Box) -> SegmentEntry
     """
     return SegmentEntry(
         segment=part.chip,
-        file=file_names.segment_file(part.chip),
+        file=records.segment_file(part.chip),
         device=box.devices[int(segments.device[part.chip])],
         inputs=part.inputs,
         outputs=part.outputs,

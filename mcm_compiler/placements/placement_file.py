@@ -33,11 +33,7 @@ Devices = Annotated[int, Meta(ge=0, le=MAX_DEVICES)]
 Flag = bool | Literal[0, 1]
 
 
-_LIMITS = {
-    "max_size_per_fpga": "maxSizePerFPGA",
-    "max_fpgas": "maxFPGAs",
-    "max_cpus": "maxCPUs",
-}
+_LIMITS = {"max_size_per_fpga": "maxSizePerFPGA", "max_fpgas": "maxFPGAs", "max_cpus": "maxCPUs"}
 
 
 class _Node(Struct, frozen=True, rename="camel"):

@@ -30,11 +30,7 @@ def play_together(target: Target, pipelines: int) -> bool:
 
 
 def simulate_pipelines(
-    target: Target,
-    program: LoweredProgram,
-    inferences: int,
-    pipelines: int,
-    chips_each: int,
+    target: Target, program: LoweredProgram, inferences: int, pipelines: int, chips_each: int
 ) -> SimulationResult:
     """The simulation of one of equal pipelines that run side by side.
 

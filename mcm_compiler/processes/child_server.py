@@ -36,14 +36,7 @@ class _Server:
         try:
             # -P: as for a console script, the working directory is not for imports.
             self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    __name__,
-                    str(theirs.fileno()),
-                    str(self.owner),
-                ],
+                [sys.executable, "-P", "-m", __name__, str(theirs.fileno()), str(self.owner)],
                 stdin=nothing,
                 stdout=nothing,
                 stderr=nothing,

@@ -49,11 +49,7 @@ class KernelLocator:
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
         """The first of the user's, the source's and the private folder that can be written."""
-        kinds: Any = (
-            caching.UserProvidedCacheLocator,
-            caching.InTreeCacheLocator,
-            PrivateLocator,
-        )
+        kinds: Any = (caching.UserProvidedCacheLocator, caching.InTreeCacheLocator, PrivateLocator)
         name = installation_name()
         for kind in kinds:
             found = kind.from_function(py_func, py_file)

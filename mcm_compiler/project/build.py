@@ -9,9 +9,13 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from mcm_compiler.artifact.layout import page_path
-from mcm_compiler.ci import accepted
-from mcm_compiler.ci.accepted import AcceptedBaseline
-from mcm_compiler.ci.baseline import UNUSABLE_CODE, report_path
+from mcm_compiler.ci.baseline import (
+    FILE,
+    UNUSABLE_CODE,
+    AcceptedBaseline,
+    read_accepted,
+    report_path,
+)
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
@@ -274,8 +278,8 @@ class _Build:
 def _differs(baseline: Path, entry: CacheEntry) -> bool:
     """Whether a baseline is another compile than that of the entry."""
     try:
-        if baseline.name == accepted.FILE:
-            return accepted.read_accepted(baseline).report_sha256 != entry.report_sha256
+        if baseline.name == FILE:
+            return read_accepted(baseline).report_sha256 != entry.report_sha256
         return file_digest(baseline) != entry.report_sha256
     except (OSError, UnreadableError):
         return True

@@ -16,8 +16,15 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.checking.entry.gate import read_report
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.page.contents import NOT_MEASURED, Answer, Page, Section, Table, linked
-from mcm_compiler.page.html import page_bytes
+from mcm_compiler.page.contents import (
+    NOT_MEASURED,
+    Answer,
+    Page,
+    Section,
+    Table,
+    linked,
+    page_bytes,
+)
 from mcm_compiler.project import summary
 from mcm_compiler.project.cell_record import CellFigures
 from mcm_compiler.project.cells import Cell
@@ -76,10 +83,7 @@ def index_bytes(build: Build) -> bytes:
             (count_text(len(build.cells), "cell"), str(build.output)),
             linked(_answers(build, failed), kept),
             kept,
-            (
-                NOT_MEASURED,
-                f"Made with {made_with}.",
-            ),
+            (NOT_MEASURED, f"Made with {made_with}."),
         )
     )
 

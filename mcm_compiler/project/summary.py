@@ -37,10 +37,7 @@ def verdicts_text(outcomes: Sequence[CellOutcome]) -> str:
     known = sum(outcome.expectedly_failed for outcome in outcomes)
     slower = sum(o.comparison is not None and o.comparison.regressed for o in outcomes)
     text = f"{count_text(len(outcomes), 'cell')}: {len(outcomes) - failed} ok, {failed} failed"
-    for number, words in (
-        (slower, "slower than the baseline"),
-        (known, "failed as expected"),
-    ):
+    for number, words in ((slower, "slower than the baseline"), (known, "failed as expected")):
         text += f", {number} {words}" if number else ""
     return text
 

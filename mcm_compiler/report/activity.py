@@ -94,11 +94,7 @@ def heaviest_ops(program: ChipProgram | None, count: int) -> list[OpRow]:
 
 
 def heaviest_tensors(
-    program: LoweredProgram | None,
-    source: int,
-    destination: int,
-    count: int,
-    machine: Machine,
+    program: LoweredProgram | None, source: int, destination: int, count: int, machine: Machine
 ) -> list[LoadedTensor]:
     """The tensors that load a channel most, largest first.
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.report.sentences import shared_sentence
-from mcm_compiler.text.styled import Group, Table, Text, View
+from mcm_compiler.text.styled import Group, Table, Text, View, wrapped
 from mcm_compiler.text.units import UNKNOWN, bytes_text, percent_text
-from mcm_compiler.text.wrapping import wrapped
 
 MAX_CHIPS = 64
 """Larger packages show their busiest chips."""
@@ -84,10 +83,7 @@ def labelled_line(label: str, text: str, style: str, width: int) -> Text:
 
 
 def chip_table(
-    chips: list[_Row],
-    links: list[_Row] | None,
-    bottleneck: _Row | None,
-    style: BarStyle,
+    chips: list[_Row], links: list[_Row] | None, bottleneck: _Row | None, style: BarStyle
 ) -> Table:
     """The chips as a table with bars, by number.
 

@@ -181,11 +181,7 @@ def derive_report(sources: Sources) -> Derived:
         found[OBJECTIVE_SECTION] = facts
     if certificate is not None and (over := certificate.divisions) is not None:
         share = gap(analytic_s, over.seconds)
-        found[DIVISION_SECTION] = {
-            "bound_s": over.seconds,
-            "argument": over.argument,
-            "gap": share,
-        }
+        found[DIVISION_SECTION] = {"bound_s": over.seconds, "argument": over.argument, "gap": share}
     graphs = sources.graphs
     withdraw_claims(found, sources.assumed if graphs is None else assumptions_of(graphs.values()))
     return found

@@ -10,9 +10,8 @@ from mcm_compiler.report.details import details_of
 from mcm_compiler.report.hardware import sensitivity_section
 from mcm_compiler.report.records.verdict import VerdictLine
 from mcm_compiler.report.verdict import claims, words
-from mcm_compiler.text.styled import Group, Labelled, Text, View, plain_lines
+from mcm_compiler.text.styled import Group, Labelled, Text, View, plain_lines, wrapped
 from mcm_compiler.text.units import count_text, printable_data, rate_text, seconds_text
-from mcm_compiler.text.wrapping import wrapped
 
 PLAIN_WIDTH = 100
 """Columns where the output is not a terminal."""

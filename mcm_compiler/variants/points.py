@@ -98,10 +98,7 @@ def _units(placement: Placement) -> tuple[Set[str], list[str], str | None]:
 
 
 def _point(
-    prepared: Prepared,
-    target: Target,
-    known: tuple[Placement, ...],
-    like: Placement | None = None,
+    prepared: Prepared, target: Target, known: tuple[Placement, ...], like: Placement | None = None
 ) -> PlacedPoint:
     model, options = prepared.model, prepared.options
     try:

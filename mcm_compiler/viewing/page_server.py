@@ -28,8 +28,8 @@ from socketserver import TCPServer
 from typing import Any, cast
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.page.contents import SCRIPT, STYLE, asset, content_security_policy, source_hash
 from mcm_compiler.page.folder_page import checked_folder_page
-from mcm_compiler.page.html import SCRIPT, STYLE, asset, content_security_policy, source_hash
 from mcm_compiler.processes.staging import MANIFEST
 from mcm_compiler.text.units import printable
 

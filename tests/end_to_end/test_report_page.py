@@ -11,8 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
-from mcm_compiler.page.contents import Answer, Page, Section, Table, View
-from mcm_compiler.page.html import page_bytes
+from mcm_compiler.page.contents import Answer, Page, Section, Table, View, page_bytes
 from tests.generators.browser import Watched, browser
 from tests.generators.page_packages import npm_folder
 

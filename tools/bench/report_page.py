@@ -28,10 +28,9 @@ from harness.command_line import Settings, run_script
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.page.contents import Page, Section, View
+from mcm_compiler.page.contents import Page, Section, View, page_bytes
 from mcm_compiler.page.folder_page import written_folder_page
 from mcm_compiler.page.graph_view import graph_data, graph_part
-from mcm_compiler.page.html import page_bytes
 from mcm_compiler.page.timeline_view import Row, timeline_data
 
 OPS = 100_000

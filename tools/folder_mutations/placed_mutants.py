@@ -19,7 +19,7 @@ from numpy.random import Generator as Draws
 from folder_mutations.graph_edits import EDITS
 from folder_mutations.mutants import MANIFEST, Mutant
 from mcm_compiler.artifact.manifest import sha256_file
-from mcm_compiler.placed import file_names
+from mcm_compiler.placed import records
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def mutated_placement(folder: Path, rng: Draws) -> Generator[Mutant | None]:
     """Changes something in a folder, makes its hashes right, and takes it back afterwards."""
     names = sorted(path.name for path in folder.iterdir() if path.name != MANIFEST)
     json_names = [name for name in names if name.endswith(".json")]
-    name = str(rng.choice([*names, *json_names, *json_names, file_names.PLACEMENT]))
+    name = str(rng.choice([*names, *json_names, *json_names, records.PLACEMENT]))
     kept = folder.parent / "kept"
     shutil.copytree(folder, kept)
     try:

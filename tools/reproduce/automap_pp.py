@@ -30,14 +30,19 @@ from mcm_models.pipelines.balanced import balanced_pipeline  # noqa: E402
 from mcm_models.pipelines.kernels import length_s  # noqa: E402
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem  # noqa: E402
 from mcm_models.pipelines.tables import pipeline_tables  # noqa: E402
-from mcm_passes.parallelism.pipelines.baselines import balanced, descended, pipeline_of  # noqa: E402
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining, prepare  # noqa: E402
 from mcm_passes.parallelism.pipelines.online import (  # noqa: E402
     ITERATIONS,
     candidate_cuts,
     learn_online,
 )
-from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline, least_memory  # noqa: E402
+from mcm_passes.parallelism.pipelines.optimal_pipeline import (  # noqa: E402
+    balanced,
+    best_pipeline,
+    descended,
+    least_memory,
+    pipeline_of,
+)
 
 RANDOM_SAMPLES = 10_000
 

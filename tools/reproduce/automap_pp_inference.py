@@ -52,9 +52,12 @@ from mcm_models.pipelines.kernels import length_s  # noqa: E402
 from mcm_models.pipelines.planning_environment import best_places  # noqa: E402
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem  # noqa: E402
 from mcm_models.pipelines.tables import pipeline_tables  # noqa: E402
-from mcm_passes.parallelism.pipelines.baselines import balanced, descended  # noqa: E402
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining  # noqa: E402
-from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline  # noqa: E402
+from mcm_passes.parallelism.pipelines.optimal_pipeline import (  # noqa: E402
+    balanced,
+    best_pipeline,
+    descended,
+)
 from tests.generators.automap_positions import (  # noqa: E402
     Spacing,
     in_positions,

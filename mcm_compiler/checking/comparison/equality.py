@@ -210,10 +210,7 @@ def _without_runtime(refusal: CompileError) -> Verification:
 
 
 def _steps_of(
-    reference: ir.Model,
-    first: Mapping[str, Any],
-    seeds: Sequence[int],
-    states: Sequence[StatePair],
+    reference: ir.Model, first: Mapping[str, Any], seeds: Sequence[int], states: Sequence[StatePair]
 ) -> list[Mapping[str, Any]]:
     """Inputs of successive steps; none where nothing would be handed on."""
     handed = [first.get(state.past) for state in states]

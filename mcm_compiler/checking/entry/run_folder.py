@@ -22,10 +22,7 @@ from mcm_compiler.report import activity, bottleneck
 
 
 def run_folder(
-    folder: Path,
-    inputs: Mapping[str, Any],
-    steps: int = 1,
-    before: Mapping[str, Any] | None = None,
+    folder: Path, inputs: Mapping[str, Any], steps: int = 1, before: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Runs the chips of `folder` as a chain in onnxruntime.
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.parameters import MAX_SEED
-from mcm_compiler.cli.show import beside, progress_line, show_json
+from mcm_compiler.cli.show import beside, progress_line, show_diagnostics, show_json
 from mcm_compiler.cli.verb import FORMAT, JUNIT, argument, verb
 from mcm_compiler.text.option_fields import asked
 from mcm_compiler.text.units import count_text, printable
@@ -78,8 +77,8 @@ def command(
     line each. One that fails does not stop the others.
     """
     from mcm_compiler.ci.checks import CheckSettings, check_one, exit_code, list_folders
-    from mcm_compiler.cli.failures import diagnosed, report_failure
     from mcm_compiler.cli.output_files import refuse_inside_output
+    from mcm_compiler.cli.show import diagnosed, report_failure
     from mcm_compiler.diagnostics import CompileError
     from mcm_compiler.processes.staging import refuse_irregular
 

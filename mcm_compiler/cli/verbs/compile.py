@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from mcm_compiler.cli import compile_options, show
-from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.parameters import parse_percentage
+from mcm_compiler.cli.show import show_diagnostics
 from mcm_compiler.cli.verb import FORCE, FORMAT, HTML, JUNIT, MODELS, TARGET, verb
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.option_fields import asked
@@ -81,8 +81,8 @@ def command(
     from mcm_compiler.artifact.layout import page_path
     from mcm_compiler.ci.batch import Settings
     from mcm_compiler.cli import output_files
-    from mcm_compiler.cli.failures import diagnosed
     from mcm_compiler.cli.guard import Guard
+    from mcm_compiler.cli.show import diagnosed
     from mcm_compiler.variants.prepared_model import gives_figures
 
     if max_regression is None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcm_compiler.cli.failures import show_diagnostics
-from mcm_compiler.cli.show import show_json, show_page, show_view, view_width
+from mcm_compiler.cli.show import show_diagnostics, show_json, show_page, show_view, view_width
 from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, verb
 from mcm_compiler.text.option_fields import asked
 

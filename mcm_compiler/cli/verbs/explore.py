@@ -8,8 +8,7 @@ from typing import Any, cast
 import click
 
 from mcm_compiler.cli.compile_options import compile_options
-from mcm_compiler.cli.failures import show_diagnostics
-from mcm_compiler.cli.show import progress_line, show_json, show_table, wrote
+from mcm_compiler.cli.show import progress_line, show_diagnostics, show_json, show_table, wrote
 from mcm_compiler.cli.verb import FORCE, FORMAT, MODELS, TARGET, fields_of, verb
 from mcm_compiler.contracts.requests import ExploreOptions
 from mcm_compiler.exploration.journal import Exploration, journal_path

@@ -51,8 +51,8 @@ def command(
     gives the time of every kernel. Writes a table for --cost-model, and the machine next to it.
     """
     from mcm_compiler.cli import show
-    from mcm_compiler.cli.failures import show_diagnostics
     from mcm_compiler.cli.output_files import refuse_existing, write_with_parents
+    from mcm_compiler.cli.show import show_diagnostics
     from mcm_compiler.cli.verbs.compile import default_folder
     from mcm_compiler.measuring.measurement import measured, measured_by_busy
     from mcm_compiler.measuring.times_files import SUFFIX, machine_file, times_text

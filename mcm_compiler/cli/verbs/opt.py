@@ -12,8 +12,7 @@ from mcm_compiler.cli.compile_options import (
     printable_lines,
     printer_after,
 )
-from mcm_compiler.cli.failures import show_diagnostics
-from mcm_compiler.cli.show import progress_line, show_json, show_timings, wrote
+from mcm_compiler.cli.show import progress_line, show_diagnostics, show_json, show_timings, wrote
 from mcm_compiler.cli.verb import FORCE, FORMAT, MODEL, TARGET, verb
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.option_fields import asked

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.cli.failures import old_spelling, show_diagnostics
-from mcm_compiler.cli.show import show_json, show_table, wrote
+from mcm_compiler.cli.show import old_spelling, show_diagnostics, show_json, show_table, wrote
 from mcm_compiler.cli.verb import FORCE, FORMAT, MODEL, TARGET, fields_of, verb
 from mcm_compiler.contracts.requests import PlanOptions
 from mcm_compiler.options import CompileOptions
@@ -19,7 +18,7 @@ from mcm_compiler.text.option_fields import asked
 if TYPE_CHECKING:
     from mcm_compiler.contracts.planning import PlanAnswer, Planner, PlanRequest
     from mcm_compiler.diagnostics import Diagnostic
-    from mcm_compiler.variants.step_changes import StepChange
+    from mcm_compiler.variants.plan_changes import StepChange
 
 DEFAULT_PLANNER = "auto-map"
 
@@ -197,7 +196,7 @@ def _show(result: PlanAnswer, output_format: str, changes: Sequence[StepChange] 
         show_json({**plan.to_dict(), "estimates": estimates, **stated})
         return
     from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
-    from mcm_compiler.variants.step_changes import change_rows
+    from mcm_compiler.variants.plan_changes import change_rows
 
     degrees = plan.degrees
     click.echo(

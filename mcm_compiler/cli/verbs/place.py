@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mcm_compiler.cli import show
-from mcm_compiler.cli.failures import show_diagnostics
+from mcm_compiler.cli.show import show_diagnostics
 from mcm_compiler.cli.verb import FORCE, FORMAT, HTML, MODEL, fields_of, verb
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.text.option_fields import asked
@@ -61,7 +61,7 @@ def command(
     from mcm_compiler.page.folder_page import write_page_beside
     from mcm_compiler.placed.placement_report import placement_record
     from mcm_compiler.processes.interruption import expect_one_output
-    from mcm_compiler.variants.step_changes import change_rows
+    from mcm_compiler.variants.plan_changes import change_rows
 
     if html and output is None:
         raise click.UsageError("--html needs -o, the folder that the page stands beside")

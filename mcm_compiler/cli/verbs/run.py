@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.cli.failures import show_diagnostics
-from mcm_compiler.cli.show import show_json, show_page, show_table, wrote
+from mcm_compiler.cli.show import show_diagnostics, show_json, show_page, show_table, wrote
 from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, PROFILE, verb
 from mcm_compiler.text.option_fields import asked
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import click
 
-from mcm_compiler.cli.failures import report_failure, show_diagnostics
-from mcm_compiler.cli.show import show_json
+from mcm_compiler.cli.show import report_failure, show_diagnostics, show_json
 from mcm_compiler.cli.verb import FOLDER, FORMAT, verb
 from mcm_compiler.processes.interruption import heeded
 from mcm_compiler.text.option_fields import asked

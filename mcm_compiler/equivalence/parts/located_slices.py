@@ -18,11 +18,7 @@ from numpy.typing import NDArray
 from mcm_compiler.equivalence.parts.cut_loops import cut_of
 from mcm_compiler.equivalence.parts.part_laws import WholeOp
 from mcm_compiler.equivalence.parts.value_views import MAX_INTERVALS, Cuts, chosen, length, merged
-from mcm_compiler.equivalence.values.value_numbers import (
-    PlaceholderKey,
-    ValueNumbers,
-    WeightKey,
-)
+from mcm_compiler.equivalence.values.value_numbers import PlaceholderKey, ValueNumbers, WeightKey
 
 SAMPLES = 32
 """Elements of a line that are looked at first."""

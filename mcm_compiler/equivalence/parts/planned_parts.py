@@ -20,14 +20,13 @@ from functools import partial
 
 import onnx_ir as ir
 
-from mcm_compiler.equivalence.parts.cut_loops import cut_of, reorders
+from mcm_compiler.equivalence.parts.cut_loops import cut_of, has_windows, reorders
 from mcm_compiler.equivalence.parts.located_slices import LocatedSlices
 from mcm_compiler.equivalence.parts.masked_look_ups import MaskedLookUps, is_nothing
 from mcm_compiler.equivalence.parts.part_laws import WholeOp, has_law, law_of
 from mcm_compiler.equivalence.parts.source_pieces import SourcePieces
 from mcm_compiler.equivalence.parts.value_views import Cuts, Intervals, Piece, merged, part_of
 from mcm_compiler.equivalence.parts.view_ops import VIEW_OPS, viewed
-from mcm_compiler.equivalence.parts.window_laws import has_windows
 from mcm_compiler.equivalence.values.graph_walk import Numbers
 from mcm_compiler.equivalence.values.source_values import SourceValues
 from mcm_compiler.equivalence.values.value_numbers import OpKey, ValueNumbers

@@ -67,9 +67,7 @@ class GraphWalk:
                 known[value] = self._numbers.weight(value.const_value)
 
     def run(
-        self,
-        known: Numbers,
-        after: Callable[[ir.Node, Numbers], object] | None = None,
+        self, known: Numbers, after: Callable[[ir.Node, Numbers], object] | None = None
     ) -> None:
         """Numbers all values of the main graph.
 

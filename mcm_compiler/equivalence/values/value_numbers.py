@@ -147,9 +147,7 @@ class ValueNumbers:
     """
 
     def __init__(
-        self,
-        contents: WeightContents | None = None,
-        max_constant_bytes: int = MAX_CONSTANT_BYTES,
+        self, contents: WeightContents | None = None, max_constant_bytes: int = MAX_CONSTANT_BYTES
     ) -> None:
         self.contents = contents or WeightContents()
         self.max_constant_bytes = max_constant_bytes

@@ -159,10 +159,7 @@ def _declared_bytes(tensor: onnx.TensorProto) -> int | None:
 
 
 def _check_external(
-    tensor: onnx.TensorProto,
-    folder: Path,
-    roots: Sequence[str],
-    sizes: dict[str, int | Diagnostic],
+    tensor: onnx.TensorProto, folder: Path, roots: Sequence[str], sizes: dict[str, int | Diagnostic]
 ) -> Diagnostic | None:
     place = f"tensor {quote(tensor.name)}"
     entries = {entry.key: entry.value for entry in tensor.external_data}

@@ -27,10 +27,9 @@ from mcm_compiler.graph.structure import all_nodes, check_structure
 from mcm_compiler.ir.reading import external_data
 from mcm_compiler.ir.reading.copying import copied
 from mcm_compiler.ir.reading.declared_types import check_declared_types
-from mcm_compiler.ir.reading.function_calls import check_functions
+from mcm_compiler.ir.reading.function_calls import check_functions, drop_overruled_functions
 from mcm_compiler.ir.reading.op_schemas import check_ops
 from mcm_compiler.ir.reading.opset_conversion import lower_opset
-from mcm_compiler.ir.reading.overruled_functions import drop_overruled_functions
 from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
 from mcm_compiler.ir.reading.text_fields import check_text
 from mcm_compiler.ir.reading.versions import check_versions

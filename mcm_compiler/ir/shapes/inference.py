@@ -2,28 +2,36 @@
 
 By onnx's inference, then by onnxruntime's symbolic one, then by one run in onnxruntime; each only
 where the one before leaves values open, and none with the shapes that a file claims.
+
+Types and shapes out of protobuf, straight into the values of a model.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.graph.constants import graphs_of
 from mcm_compiler.graph.estimated_dims import is_estimated
 from mcm_compiler.graph.limits import check_value_sizes
+from mcm_compiler.graph.map_types import shape_from_proto, type_from_proto
 from mcm_compiler.graph.static_shapes import shape_of_tensor, static_dims
 from mcm_compiler.graph.structure import MAX_FAULTS, all_nodes
 from mcm_compiler.ir.rewriting.writer import DataLocation, proto_with_references
-from mcm_compiler.ir.shapes.claims import claims_note, restore_claims, take_claims
 from mcm_compiler.ir.shapes.decided_branches import fold_decided_branches
-from mcm_compiler.ir.shapes.doubtful_shapes import contradicted_by_run, forget_mapped_bodies
+from mcm_compiler.ir.shapes.doubtful_shapes import (
+    claims_note,
+    contradicted_by_run,
+    forget_mapped_bodies,
+    restore_claims,
+    take_claims,
+)
 from mcm_compiler.ir.shapes.fixed_shapes import doubtful_values, fixed_shapes, open_ranks
-from mcm_compiler.ir.shapes.inferred_types import take_types, take_types_of
 from mcm_compiler.ir.shapes.isolated_inference import infer_in_child
 from mcm_compiler.ir.shapes.open_sizes import leave_open
 from mcm_compiler.ir.shapes.shapes_by_run import FileRuns, bound_shapes, learn_from_run
@@ -337,3 +345,48 @@ def _infer_with_onnx(model: ir.Model) -> bool:
     if inferred is not None:
         take_types(model, inferred)
     return agrees
+
+
+def take_types(model: ir.Model, inferred: Sequence[onnx.GraphProto]) -> None:
+    """Gives the values of `model` the types and shapes of `inferred`, where those say something.
+
+    Args:
+        model: changed in place; inputs of the main graph are left as they are.
+        inferred: of the main graph and all within it, in the order of `all_graphs`.
+    """
+    shared: dict[tuple[int | None, ...], ir.Shape] = {}
+    for graph, typed in zip(graphs_of(model), inferred, strict=True):
+        values = {v.name: v for node in graph for v in node.outputs if v.name}
+        if graph is not model.graph:
+            values |= {v.name: v for v in graph.inputs if v.name}
+        for known in (typed.value_info, typed.input, typed.output):
+            _take(values, known, shared)
+
+
+def take_types_of(values: Iterable[ir.Value], typed: onnx.GraphProto) -> None:
+    """The same for some values of the main graph alone."""
+    named = {value.name: value for value in values if value.name}
+    for known in (typed.value_info, typed.output):
+        _take(named, known, {})
+
+
+def _take(
+    values: dict[str, ir.Value],
+    known: Iterable[onnx.ValueInfoProto],
+    shared: dict[tuple[int | None, ...], ir.Shape],
+) -> None:
+    for info in known:
+        value = values.get(info.name)
+        if value is None:
+            continue
+        kind = type_from_proto(info.type)
+        if kind is not None and kind.dtype is not ir.DataType.UNDEFINED:
+            value.type = kind
+        shape = shape_from_proto(info.type, shared)
+        if shape is not None:
+            # onnx computes negative sizes where a kernel is larger than what it slides over.
+            for axis, dim in enumerate(shape.dims):
+                if isinstance(dim, int) and dim < 0:
+                    shape = shape.copy(frozen=False)
+                    shape[axis] = None
+            value.shape = shape

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mcm_compiler.text import units
-from mcm_compiler.text.wrapping import LEAST_TEXT, wrapped
+from mcm_compiler.text.styled import LEAST_TEXT, wrapped
 
 SENSITIVITY_SECTION: Final = "sensitivities"
 """Name of the field; reports lack it where nobody asked."""

@@ -15,7 +15,7 @@ from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import PLANNERS
-from mcm_passes.parallelism.plans.plan_application import make_plannable, planned_classes
+from mcm_passes.parallelism.plans.auto_map import make_plannable, planned_classes
 from mcm_passes.parallelism.sharded_graph.sharded_graph import shard_graph
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcm_compiler.page.contents import Answer, Page
-from mcm_compiler.page.html import page_bytes
+from mcm_compiler.page.contents import Answer, Page, page_bytes
 from tests.generators.browser import browser
 
 ROOT = Path(__file__).parents[3]

@@ -67,8 +67,7 @@ def version(output_format: str = FORMAT) -> None:
 
 @verb(plugins=False)
 def explain(
-    code: str | None = argument(required=False, names="CODES"),
-    output_format: str = FORMAT,
+    code: str | None = argument(required=False, names="CODES"), output_format: str = FORMAT
 ) -> None:
     """Explain CODE, such as MCM-P003; without CODE, list all codes."""
     from mcm_compiler.diagnostics import CompileError, quote

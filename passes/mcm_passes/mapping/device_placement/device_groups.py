@@ -179,11 +179,7 @@ def _outputs(
         if reading:
             key = int(group_of[u]), tuple(sorted(reading))
             together[key] = together.get(key, 0.0) + float(problem.transfer_time[u])
-    return (
-        [key[0] for key in together],
-        list(together.values()),
-        [key[1] for key in together],
-    )
+    return ([key[0] for key in together], list(together.values()), [key[1] for key in together])
 
 
 def with_free(

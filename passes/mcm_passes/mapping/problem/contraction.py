@@ -108,9 +108,7 @@ def _dataflow(
 
 
 def _cycle(
-    members: list[list[ir.Node]],
-    names: list[str],
-    successors: list[list[int]],
+    members: list[list[ir.Node]], names: list[str], successors: list[list[int]]
 ) -> Diagnostic:
     """The diagnostic for a cycle: some group on it is not convex, since the graph has none."""
     cycle = find_circle((u, v) for u, following in enumerate(successors) for v in following)

@@ -14,13 +14,7 @@ from mcm_compiler.contracts.cost import NODE_COST, CopiesViews, CostModel, NodeC
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.contracts.replication import COPIED_FOR, CopiedFor
-from mcm_compiler.contracts.target import (
-    HasChipKinds,
-    Routing,
-    Target,
-    kind_names_of,
-    machine_of,
-)
+from mcm_compiler.contracts.target import HasChipKinds, Routing, Target, kind_names_of, machine_of
 from mcm_compiler.graph.constants import (
     attribute_weights,
     constant_values,
@@ -257,11 +251,7 @@ class _Tensors:
     """The values that cross a boundary: graph inputs first, then by producer."""
 
     def __init__(
-        self,
-        graph: ir.Graph,
-        units: Sequence[Unit],
-        constants: set[ir.Value],
-        held: set[ir.Value],
+        self, graph: ir.Graph, units: Sequence[Unit], constants: set[ir.Value], held: set[ir.Value]
     ) -> None:
         readers: dict[ir.Value, list[int]] = {}
         for u, unit in enumerate(units):

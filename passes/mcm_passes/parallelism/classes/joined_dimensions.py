@@ -126,12 +126,7 @@ def meeting_classes(
 
 
 def _in_runs(
-    ruled: RuledGraph,
-    of_member: Int32s,
-    dim: Int32s,
-    factor: Int32s,
-    units: Int64s,
-    above: Int32s,
+    ruled: RuledGraph, of_member: Int32s, dim: Int32s, factor: Int32s, units: Int64s, above: Int32s
 ) -> tuple[Int64s, Int64s, dict[int, int]]:
     """Runs of all dimensions, and units of each member within one run of its factor.
 

@@ -210,11 +210,7 @@ class _Room:
 
 
 def _cut(
-    node: ir.Node,
-    weight: ir.Value,
-    sizes: Sequence[int],
-    constants: set[ir.Value],
-    room: _Room,
+    node: ir.Node, weight: ir.Value, sizes: Sequence[int], constants: set[ir.Value], room: _Room
 ) -> tuple[output_pieces.WeightCut, tuple[tuple[int, int], ...]] | None:
     """The cut into as few pieces as fit."""
     cut = output_pieces.weight_cut(node)

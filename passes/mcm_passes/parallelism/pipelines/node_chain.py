@@ -121,10 +121,7 @@ def _is_weight(value: ir.Value) -> bool:
 
 
 def _sent_values(
-    nodes: Sequence[ir.Node],
-    constant: Set[ir.Value],
-    forward: Floats,
-    weights: Floats,
+    nodes: Sequence[ir.Node], constant: Set[ir.Value], forward: Floats, weights: Floats
 ) -> dict[ir.Value, None]:
     """Results that are sent over cuts, in order.
 

@@ -13,7 +13,7 @@ from mcm_models.pipelines.balanced import descend, shift_together
 from mcm_models.pipelines.planning_environment import PlanningEnvironment
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import pipeline_tables
-from mcm_passes.parallelism.pipelines.baselines import pipeline_of
+from mcm_passes.parallelism.pipelines.optimal_pipeline import pipeline_of
 
 PRUNING_RADIUS = 3
 """Devices on each side of a boundary between servers at which stages may begin."""

@@ -10,6 +10,13 @@ Why nothing is lost: a pipeline with its cuts in given intervals takes at least 
 say (`cut_intervals`), its length is monotone in these numbers, and a stage is dropped only if all
 pipelines with that stage are longer than a known one. A label is dropped only for another one that
 is as good in every number, whatever lies before it.
+
+The pipeline whose fullest device holds least, over all cuts and device cuts.
+
+A stage holds no less when it takes more parts, so that longer ones are not looked at once it holds
+more than the best pipeline so far.
+
+Pipelines without learning and without proof: balanced, and improved by descent.
 """
 
 from __future__ import annotations
@@ -20,14 +27,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_models.pipelines.balanced import descend
-from mcm_models.pipelines.kernels import Ints, length_s
+from mcm_compiler.arrays.kernels import entry_njit
+from mcm_models.pipelines.balanced import balanced_pipeline, descend
+from mcm_models.pipelines.kernels import Ints, length_s, memory_bytes
 from mcm_models.pipelines.problem import Floats, Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
 from mcm_passes.parallelism.pipelines import stage_labels
-from mcm_passes.parallelism.pipelines.baselines import descended, pipeline_of
 from mcm_passes.parallelism.pipelines.cut_intervals import CutIntervals, cut_intervals
-from mcm_passes.parallelism.pipelines.least_memory import least_memory, roomiest_pipeline
 
 __all__ = ["best_pipeline", "least_memory"]
 
@@ -105,11 +111,7 @@ def _distinct_cuts(t: PipelineTables) -> Ints:
 
 
 def _search(
-    space: _Space,
-    known: Pipeline,
-    limit: float,
-    floor: float,
-    close: float,
+    space: _Space, known: Pipeline, limit: float, floor: float, close: float
 ) -> tuple[Pipeline, float, bool]:
     """Looks for a pipeline of at most `limit` seconds, or of little more than is proven.
 
@@ -249,3 +251,80 @@ def _settled(t: PipelineTables, parts: Ints, places: Ints, allowed: NDArray[np.b
         if not shorter < length:
             return pipeline_of(t, parts, places)
         length = shorter
+
+
+def least_memory(problem: PipelineProblem) -> float:
+    """Bytes on the fullest device of the pipeline that needs least; infinite where none is valid.
+
+    Takes O(parts^2 * devices^2) steps for about equal stages.
+    """
+    stages, parts, devices = problem.stages, problem.num_parts, problem.devices.num_devices
+    if stages > min(parts, devices):
+        return math.inf
+    return float(_roomiest(pipeline_tables(problem), stages, problem.allowed_places)[2])
+
+
+def roomiest_pipeline(
+    t: PipelineTables, stages: int, allowed: NDArray[np.bool_]
+) -> tuple[Ints, Ints] | None:
+    """Cuts and device cuts with both ends of a pipeline that fits; None where none does."""
+    cuts, places, most = _roomiest(t, stages, allowed)
+    return (cuts, places) if most <= t.memory else None
+
+
+@entry_njit
+def _roomiest(
+    t: PipelineTables, stages: int, allowed: NDArray[np.bool_]
+) -> tuple[Ints, Ints, float]:
+    parts, devices = len(t.forward) - 1, t.speed.shape[0] - 1
+    # Bytes of the fullest device from stage k on, by its first part and device.
+    least = np.full((stages + 1, parts + 1, devices + 1), np.inf)
+    next_part = np.zeros((stages, parts + 1, devices + 1), np.int64)
+    next_device = np.zeros((stages, parts + 1, devices + 1), np.int64)
+    least[stages, parts, devices] = 0.0
+    # The first part behind each cut at which a stage from there has weights.
+    weighted = np.searchsorted(t.weights, t.weights, side="right")
+    for k in range(stages - 1, -1, -1):
+        left = stages - k
+        for b in range(devices if left == 1 else k + 1, devices - left + 2):
+            if left > 1 and not allowed[b]:
+                continue
+            for i in range(k, 1 if k == 0 else parts - left + 1):
+                from_part = parts if left == 1 else max(i + 1, weighted[i])
+                if weighted[i] > parts - left + 1:
+                    continue
+                for a in range(k, 1 if k == 0 else b):
+                    for j in range(from_part, parts - left + 2):
+                        rest = least[k + 1, j, b]
+                        if rest >= least[k, i, a]:
+                            continue
+                        held = memory_bytes(t, i, j, a, b, left)
+                        if held >= least[k, i, a]:
+                            break
+                        least[k, i, a] = max(held, rest)
+                        next_part[k, i, a], next_device[k, i, a] = j, b
+    cuts, places = np.zeros(stages + 1, np.int64), np.zeros(stages + 1, np.int64)
+    for k in range(stages):
+        cuts[k + 1] = next_part[k, cuts[k], places[k]]
+        places[k + 1] = next_device[k, cuts[k], places[k]]
+    return cuts, places, least[0, 0, 0]
+
+
+def balanced(problem: PipelineProblem, tables: PipelineTables | None = None) -> Pipeline:
+    """Stages of about as many devices, on whole servers where possible, and work to match."""
+    t = tables or pipeline_tables(problem)
+    return pipeline_of(t, *balanced_pipeline(t, problem.stages))
+
+
+def descended(problem: PipelineProblem, tables: PipelineTables | None = None) -> Pipeline:
+    """The balanced pipeline after one pass of coordinate descent."""
+    t = tables or pipeline_tables(problem)
+    parts, places = balanced_pipeline(t, problem.stages)
+    descend(t, parts, places, problem.allowed_places)
+    return pipeline_of(t, parts, places)
+
+
+def pipeline_of(t: PipelineTables, parts: Ints, places: Ints) -> Pipeline:
+    """The pipeline of cuts and device cuts with both ends, `[S + 1]` each."""
+    cuts, devices = (tuple(int(cut) for cut in row[1:-1]) for row in (parts, places))
+    return Pipeline(cuts, devices, float(length_s(t, parts, places)))

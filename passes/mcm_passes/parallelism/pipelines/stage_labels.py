@@ -312,13 +312,7 @@ def _first_from(s: StageStates, devices: int, stage: int, first: int, interval: 
 
 
 @inner_njit
-def _offer(
-    front: Floats,
-    links: Ints,
-    size: int,
-    label: Numbers,
-    link: tuple[int, int],
-) -> int:
+def _offer(front: Floats, links: Ints, size: int, label: Numbers, link: tuple[int, int]) -> int:
     """Adds a label to a front unless one of it is as good; drops those that it is as good as."""
     kept = 0
     for e in range(size):

@@ -16,10 +16,13 @@ from mcm_models.pipelines.problem import Pipeline, PipelineProblem, device_row
 from mcm_models.pipelines.tables import pipeline_tables
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
-from mcm_passes.parallelism.pipelines.baselines import descended, pipeline_of
-from mcm_passes.parallelism.pipelines.least_memory import least_memory
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining
-from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
+from mcm_passes.parallelism.pipelines.optimal_pipeline import (
+    best_pipeline,
+    descended,
+    least_memory,
+    pipeline_of,
+)
 from mcm_passes.parallelism.plans.operator_choice import (
     AutoMapOptions,
     OperatorChoice,
@@ -195,11 +198,7 @@ def grouped(
         stages: of the pipeline.
     """
     devices = problem.devices
-    row = replace(
-        devices,
-        server_of=devices.server_of[::operator],
-        speed=devices.speed[::operator],
-    )
+    row = replace(devices, server_of=devices.server_of[::operator], speed=devices.speed[::operator])
     return replace(
         problem,
         devices=row,

@@ -15,8 +15,8 @@ from onnx import parser
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.ci.checks import CheckSettings, check_one, exit_code, list_folders, lost
-from mcm_compiler.cli.failures import diagnosed
 from mcm_compiler.cli.main import cli
+from mcm_compiler.cli.show import diagnosed
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.processes.crash_journal import CrashJournal
 

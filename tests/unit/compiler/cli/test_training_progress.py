@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
-from mcm_compiler.cli.training_progress import Rates, clock_text, training_progress
+from mcm_compiler.cli.verbs.train import Rates, clock_text, training_progress
 from mcm_compiler.contracts.training import TrainingProgress
 from mcm_compiler.diagnostics import CompileError
 
@@ -49,9 +49,7 @@ def test_lines_in_a_pipe_have_rates(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = iter(range(1000))
-    monkeypatch.setattr(
-        "mcm_compiler.cli.training_progress.Rates", lambda: Rates(lambda: next(now))
-    )
+    monkeypatch.setattr("mcm_compiler.cli.verbs.train.Rates", lambda: Rates(lambda: next(now)))
     with training_progress(None) as tell:
         for done in (50, 100):
             tell(_at(done, note="best 1.2"))
@@ -63,9 +61,7 @@ def test_a_terminal_has_a_bar_with_rates(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = iter(range(1000))
-    monkeypatch.setattr(
-        "mcm_compiler.cli.training_progress.Rates", lambda: Rates(lambda: next(now))
-    )
+    monkeypatch.setattr("mcm_compiler.cli.verbs.train.Rates", lambda: Rates(lambda: next(now)))
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "90")

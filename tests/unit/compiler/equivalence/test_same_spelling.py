@@ -11,8 +11,7 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from mcm_compiler.equivalence.same_model import model_differences
-from mcm_compiler.equivalence.same_spelling import spelt_alike
+from mcm_compiler.equivalence.same_model import model_differences, spelt_alike
 
 
 def _model() -> onnx.ModelProto:

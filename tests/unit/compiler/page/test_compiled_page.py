@@ -1,6 +1,5 @@
 from mcm_compiler.page.compiled_page import compiled_page
-from mcm_compiler.page.contents import Compiled
-from mcm_compiler.page.html import page_bytes
+from mcm_compiler.page.contents import Compiled, page_bytes
 from mcm_compiler.report.report_data import build_report
 from tests.generators.example_result import bare_result
 

@@ -6,8 +6,19 @@ from html.parser import HTMLParser
 
 import pytest
 
-from mcm_compiler.page.contents import Answer, Page, Section, Table, View
-from mcm_compiler.page.html import SCRIPT, STYLE, asset, is_page, json_block, page_bytes
+from mcm_compiler.page.contents import (
+    SCRIPT,
+    STYLE,
+    Answer,
+    Page,
+    Section,
+    Table,
+    View,
+    asset,
+    is_page,
+    json_block,
+    page_bytes,
+)
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!-- ]]> \" ' & \u202e"
 

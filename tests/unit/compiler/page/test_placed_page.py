@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.api import place_model
-from mcm_compiler.page.html import page_bytes
+from mcm_compiler.page.contents import page_bytes
 from mcm_compiler.page.placed_page import (
     devices_section,
     placed_graph_section,

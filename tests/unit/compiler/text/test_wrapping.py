@@ -7,8 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcm_compiler.text.styled import fitted, wrapped
 from mcm_compiler.text.units import bytes_text, percent_text, rate_text, seconds_text
-from mcm_compiler.text.wrapping import fitted, wrapped
 
 SIZES = st.one_of(
     st.floats(1e-9, 1e4).map(seconds_text),

@@ -6,7 +6,7 @@ import pytest
 
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.variants.changed_targets import changed_target, content_text, value_of
+from mcm_compiler.variants.sensitivities import changed_target, content_text, value_of
 
 
 def test_one_number_changes_and_the_others_stay() -> None:

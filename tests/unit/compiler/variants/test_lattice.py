@@ -25,9 +25,8 @@ from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.report.hardware.sensitivity_section import sensitivity_table
 from mcm_compiler.results.points import PlacedPoint
 from mcm_compiler.variants import sensitivities
-from mcm_compiler.variants.changed_targets import changed_target
 from mcm_compiler.variants.points import Prepared, failed_point, no_slower
-from mcm_compiler.variants.sensitivities import Sensitivities
+from mcm_compiler.variants.sensitivities import Sensitivities, changed_target
 from tests.generators.line_machine import line_text
 
 SLACK = 1e-9

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import run_model
-from mcm_compiler.ir.shapes.misestimated_ops import may_be_misestimated
+from mcm_compiler.ir.shapes.fixed_shapes import may_be_misestimated
 
 VALUE = helper.make_tensor_value_info
 

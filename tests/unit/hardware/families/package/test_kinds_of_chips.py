@@ -22,8 +22,7 @@ from mcm_compiler.contracts.partition import LowerBound
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.kind_costs import KindCosts
 from mcm_compiler.report.cost_section import coverage_facts
-from mcm_compiler.variants.changed_targets import changed_target, value_of
-from mcm_compiler.variants.sensitivities import changes_of
+from mcm_compiler.variants.sensitivities import changed_target, changes_of, value_of
 from mcm_hardware.families.package.package_target import TopologyPackage, mesh36, mixed16
 from mcm_passes.mapping.machine.device_order import device_orders
 from tests.generators.partition_problems import make_problem

@@ -8,8 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from mcm_passes.parallelism.pipelines.least_memory import least_memory
-from mcm_passes.parallelism.pipelines.optimal_pipeline import FIRST_INTERVALS, best_pipeline
+from mcm_passes.parallelism.pipelines.optimal_pipeline import (
+    FIRST_INTERVALS,
+    best_pipeline,
+    least_memory,
+)
 from tests.generators.pipeline_cases import random_problem
 from tests.oracles.pipeline_oracle import oracle_best, oracle_length
 

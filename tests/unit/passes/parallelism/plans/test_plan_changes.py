@@ -16,8 +16,7 @@ from mcm_compiler.contracts.requests import PlanOptions
 from mcm_compiler.contracts.sharding.parallel_plan import plan_from_json, read_plan
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_compiler.variants.plan_changes import plan_changes
-from mcm_compiler.variants.step_changes import StepChange
+from mcm_compiler.variants.plan_changes import StepChange, plan_changes
 
 PLANNER = "auto-map"
 SLACK = 1e-9

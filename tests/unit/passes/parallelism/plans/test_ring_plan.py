@@ -9,8 +9,8 @@ from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.planning import PlanRequest
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
 from mcm_compiler.diagnostics import CompileError
+from mcm_passes.parallelism.plans.auto_map import plan_for_ring
 from mcm_passes.parallelism.plans.operator_choice import AutoMapOptions
-from mcm_passes.parallelism.plans.ring_plan import plan_for_ring
 
 CHAIN = """g (float[{rows},512] x, float[512,512] wu, float[512,512] wv) => (float[{rows},512] y) {{
   a = MatMul(x, wu)
