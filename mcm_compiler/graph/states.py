@@ -218,16 +218,20 @@ def customary_pairs(
         if present is not None:
             del free[present]
             pairs.append(StatePair(past, present))
-    if pairs:
-        return pairs
+    taken = {pair.past for pair in pairs}
     ends = [(past, outputs[name]) for name in free if (past := _continued(outputs[name]))]
-    ends = [(past, present) for past, present in ends if (past.name or "") in inputs]
+    ends = [ends for ends in ends if (ends[0].name or "") in inputs.keys() - taken]
     joined = Counter(str(past.shape) for past, present in ends if _joins(present))
-    return [
+    return pairs + [
         StatePair(past.name or "", present.name or "")
         for past, present in ends
         if not _joins(present) or (joined[str(past.shape)] > 1 and len(past.shape or ()) > 2)
     ]
+
+
+def is_named_as_cache(past: str) -> bool:
+    """True for an input with the name of a past."""
+    return _CACHE.search(past) is not None
 
 
 def _continued(present: ir.Value) -> ir.Value | None:

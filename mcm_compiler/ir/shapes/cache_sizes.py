@@ -57,6 +57,10 @@ def check_caches(
     others: list[Diagnostic] = []
     for node in model.graph:
         caches = _OPS.get((node.domain, node.op_type))
+        if node.op_type == "Concat" and (continued := node.inputs[0]) is not None:
+            past = static_dims(continued.shape)
+            if past is not None and continued.is_graph_input():
+                others += _renamed(node.outputs[0], past, declared, bound)
         if caches is not None and node.op_type == "Attention" and pads_masks:
             caches = replace(caches, bias=None)
         if caches is None or (past := _dims(node, caches.past)) is None or len(past) != 4:

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.dimension_formulas import formula_of
 from mcm_compiler.graph.dimensions import free_inputs, sizes_of
-from mcm_compiler.graph.states import customary_pairs
+from mcm_compiler.graph.states import customary_pairs, is_named_as_cache
 
 
 def context_sizes(model: ir.Model, context: int, dims: Mapping[str, int]) -> dict[str, int]:
@@ -32,6 +32,7 @@ def context_sizes(model: ir.Model, context: int, dims: Mapping[str, int]) -> dic
     values = {v.name or "": v for v in free_inputs(model)}
     made = {v.name or "": v for v in model.graph.outputs}
     states = {pair.past: pair.present for pair in customary_pairs(values, made)}
+    states = states or {name: "" for name in values if is_named_as_cache(name)}
     shapes = {name: sizes_of(value) or () for name, value in values.items()}
     given = {name: shape for name, shape in shapes.items() if name not in states}
     batch = {shape[0] for shape in given.values() if shape}
@@ -41,7 +42,7 @@ def context_sizes(model: ir.Model, context: int, dims: Mapping[str, int]) -> dic
         found[tokens] = step
     whole = False
     for past, present in states.items():
-        behind = sizes_of(made[present]) or ()
+        behind = sizes_of(made[present]) or () if present else ()
         for axis, size in _open(shapes[past]):
             if size in (*batch, tokens) or formula_of(size) is not None:
                 continue

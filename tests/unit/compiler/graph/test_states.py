@@ -62,6 +62,11 @@ ENDS = "float[1,2,3,4] a, float[1,2,3,4] b, float[1,2,1,4] n", "float[1,2,4,4] c
     [
         (ENDS, f"{JOIN.format('c', 'a')} {JOIN.format('d', 'b')}", [("a", "c"), ("b", "d")]),
         (ENDS, "y, c, d = Attention (n, n, n, , a, b)", [("a", "c"), ("b", "d")]),
+        (
+            (f"float[2] past_0, {ENDS[0]}", f"float[2] present_0, {ENDS[1]}"),
+            f"present_0 = Neg (past_0) {JOIN.format('c', 'a')} {JOIN.format('d', 'b')}",
+            [("past_0", "present_0"), ("a", "c"), ("b", "d")],
+        ),
         # One input alone may be anything that is joined, and so may new rows in front.
         (ENDS, f"{JOIN.format('c', 'a')} d = Concat <axis = 2> (n, b)", []),
         (

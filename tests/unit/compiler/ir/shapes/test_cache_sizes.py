@@ -72,7 +72,7 @@ def test_a_present_that_is_longer_than_the_file_says_is_a_warning():
     assert "[1, 2, 8, 8]: past and present are taken for one buffer" in found[0].message
 
 
-@pytest.mark.parametrize("style", ["genai", "attention"])
+@pytest.mark.parametrize("style", ["genai", "attention", "hf"])
 def test_a_present_that_the_file_says_is_shorter_than_its_past_is_a_warning(style):
     sizes = {"layers": 1, "hidden": 32, "heads": 2, "kv_heads": 1, "intermediate": 32, "vocab": 9}
     model = Llama(**sizes, style=style, past=7).build()

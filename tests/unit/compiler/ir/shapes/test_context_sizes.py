@@ -40,6 +40,12 @@ def test_lengths_follow_from_the_context(model, dims, found):
     assert context_sizes(model, 64, dims) == found
 
 
+def test_a_cache_whose_present_has_another_name_has_a_length():
+    model = decoder("past", "total")
+    model.graph.outputs[0].name = "out"
+    assert context_sizes(model, 64, {}) == {"seq": 1, "past": 63, "total": 64}
+
+
 @pytest.mark.parametrize(
     ("model", "context", "dims", "said"),
     [
