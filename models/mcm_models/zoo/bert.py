@@ -18,9 +18,9 @@ from mcm_models.zoo.layers.graph_builder import (
     around,
     declare,
     keeps_variance,
-    require_at_least,
     require_at_most,
     require_heads_divide,
+    require_sizes,
     spread,
 )
 
@@ -198,19 +198,7 @@ class Bert:
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        require_at_least(
-            1,
-            layers=self.layers,
-            hidden=self.hidden,
-            heads=self.heads,
-            intermediate=self.intermediate,
-            vocab=self.vocab,
-            positions=self.positions,
-            types=self.types,
-            seq=self.seq,
-            batch=self.batch,
-        )
-        require_at_least(0, seed=self.seed)
+        require_sizes(self)
         require_heads_divide(self.hidden, self.heads)
         require_at_most(self.positions, "positions", seq=self.seq)
 

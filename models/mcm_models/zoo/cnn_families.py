@@ -73,7 +73,6 @@ class ResidualCnn(WideningCnn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, groups=self.groups)
         for width in self._widths:
             if width % self.groups:
                 raise ValueError(f"a width of {width} is not a multiple of groups={self.groups}")
@@ -129,10 +128,6 @@ class SeparableCnn(WideningCnn):
     summary: ClassVar[str] = "depthwise separable convolutions or inverted residuals"
     expansion: int = 1
     gated: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least(1, expansion=self.expansion)
 
     def layers(self, root: Scope, image: ir.Value) -> ir.Value:
         maps = conv_bn_relu(root.sub("stem"), FeatureMaps(image, 3), self.width, 3)
@@ -194,11 +189,8 @@ class BranchedCnn(ImageClassifier):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(
-            1, stages=self.stages, blocks=self.blocks, branches=self.branches, width=self.width
-        )
-        require_at_least(2 ** (self.stages - 1), image_size=self.image_size)
-        require_odd(kernel=self.kernel)
+        require_at_least(2 ** (self.stages - 1), self, "image_size")
+        require_odd(self, "kernel")
 
     def layers(self, root: Scope, image: ir.Value) -> ir.Value:
         maps = conv_bn_relu(root.sub("stem"), FeatureMaps(image, 3), self.width, self.kernel)
@@ -253,9 +245,8 @@ class DenseCnn(ImageClassifier):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, stages=self.stages, blocks=self.blocks, growth=self.growth)
-        require_at_least(2 ** (self.stages - 1), image_size=self.image_size)
-        require_odd(kernel=self.kernel)
+        require_at_least(2 ** (self.stages - 1), self, "image_size")
+        require_odd(self, "kernel")
 
     def layers(self, root: Scope, image: ir.Value) -> ir.Value:
         maps = conv_bn_relu(root.sub("stem"), FeatureMaps(image, 3), 2 * self.growth, self.kernel)
@@ -327,10 +318,9 @@ class EnsembleCnn(ImageClassifier):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(2, members=self.members)
-        require_at_least(1, stages=self.stages, blocks=self.blocks, width=self.width)
-        require_at_least(2 ** (self.stages - 1), image_size=self.image_size)
-        require_odd(kernel=self.kernel)
+        require_at_least(2, self, "members")
+        require_at_least(2 ** (self.stages - 1), self, "image_size")
+        require_odd(self, "kernel")
 
     def layers(self, root: Scope, image: ir.Value) -> ir.Value:
         logits = [

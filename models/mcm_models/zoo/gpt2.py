@@ -10,15 +10,11 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_models.zoo.layers import graph_builder
+from mcm_models.zoo.layers.decoder_caches import Cache, Caches
 
 _EPSILON = 1e-5
 _LOWEST = float(np.finfo(np.float32).min)
 """Score of a position that lies ahead."""
-
-_CACHE_PARTS = ("key", "value")
-
-_Cache = tuple[ir.Value, ir.Value]
-"""Keys and values of a layer."""
 
 
 @dataclass(frozen=True)
@@ -65,18 +61,7 @@ class Gpt2:
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        graph_builder.require_at_least(
-            1,
-            layers=self.layers,
-            hidden=self.hidden,
-            heads=self.heads,
-            intermediate=self.intermediate,
-            vocab=self.vocab,
-            positions=self.positions,
-            seq=self.seq,
-            batch=self.batch,
-        )
-        graph_builder.require_at_least(0, seed=self.seed, past=self.past)
+        graph_builder.require_sizes(self, "past")
         graph_builder.require_heads_divide(self.hidden, self.heads)
         graph_builder.require_at_most(self.positions, "positions", seq=self.seq)
         if self.past and not self.cache:
@@ -94,7 +79,9 @@ class Gpt2:
         """
         graph = graph_builder.GraphBuilder.of(self, 17)
         ids = graph.input("input_ids", ir.DataType.INT64, [self.batch, self.seq])
-        earlier = [self._earlier(graph, layer) for layer in range(self.layers if self.cache else 0)]
+        width = self.hidden // self.heads
+        caches = Caches(graph, self.layers, [self.batch, self.heads, self.past, width])
+        earlier = caches.past() if self.cache else [None] * self.layers
         root = graph.root
         body = root.sub("transformer")
 
@@ -112,9 +99,8 @@ class Gpt2:
             body.sub("wte").op("Gather", tokens, ids),
             body.sub("wpe").op("Gather", places, numbers),
         )
-        present: list[_Cache] = []
-        for layer in range(self.layers):
-            past = earlier[layer] if self.cache else None
+        present: list[Cache] = []
+        for layer, past in enumerate(earlier):
             hidden, cache = self._layer(body.sub(f"h.{layer}"), hidden, causal, past)
             present += [cache] if cache is not None else []
         hidden = self._layer_norm(body.sub("ln_f"), hidden)
@@ -125,30 +111,12 @@ class Gpt2:
         extents = [self.batch, self.seq, self.vocab]
         logits = head.op("Reshape", logits, head.ints(*extents))
         graph.output(logits, "logits", ir.DataType.FLOAT, extents)
-        for layer, cache in enumerate(present):
-            for part, value in zip(_CACHE_PARTS, cache, strict=True):
-                extents = self._cache_extents(until)
-                graph.output(value, f"present.{layer}.{part}", ir.DataType.FLOAT, extents)
+        caches.present(present, until)
         return graph.model()
 
-    def _cache_extents(self, positions: int) -> list[int]:
-        return [self.batch, self.heads, positions, self.hidden // self.heads]
-
-    def _earlier(self, graph: graph_builder.GraphBuilder, layer: int) -> _Cache:
-        """Inputs for the keys and values of earlier tokens."""
-        key, value = (
-            graph.input(
-                f"past_key_values.{layer}.{part}",
-                ir.DataType.FLOAT,
-                self._cache_extents(self.past),
-            )
-            for part in _CACHE_PARTS
-        )
-        return key, value
-
     def _layer(
-        self, scope: graph_builder.Scope, hidden: ir.Value, causal: ir.Value, past: _Cache | None
-    ) -> tuple[ir.Value, _Cache | None]:
+        self, scope: graph_builder.Scope, hidden: ir.Value, causal: ir.Value, past: Cache | None
+    ) -> tuple[ir.Value, Cache | None]:
         """Pre-normalised attention and feed-forward; `hidden` is `[batch, seq, hidden]`."""
         # The paper scales the weights that write into the residual stream by its depth.
         residual_gain = 1.0 / math.sqrt(2 * self.layers)
@@ -170,8 +138,8 @@ class Gpt2:
         return scope.op("Add", hidden, branch), cache
 
     def _attention(
-        self, scope: graph_builder.Scope, hidden: ir.Value, causal: ir.Value, past: _Cache | None
-    ) -> tuple[ir.Value, _Cache | None]:
+        self, scope: graph_builder.Scope, hidden: ir.Value, causal: ir.Value, past: Cache | None
+    ) -> tuple[ir.Value, Cache | None]:
         head_width = self.hidden // self.heads
         joined = self._linear(scope.sub("c_attn"), hidden, self.hidden, 3 * self.hidden)
         parts = scope.ops(3, "Split", joined, scope.ints(*[self.hidden] * 3), axis=2)

@@ -38,9 +38,8 @@ class ImageClassifier(ABC):
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        graph_builder.require_at_least(1, batch=self.batch, classes=self.classes)
-        graph_builder.require_at_least(self.smallest_image, image_size=self.image_size)
-        graph_builder.require_at_least(0, seed=self.seed)
+        graph_builder.require_sizes(self)
+        graph_builder.require_at_least(self.smallest_image, self, "image_size")
 
     def build(self) -> ir.Model:
         """Makes the model: `input` `[batch, 3, size, size]` to `logits` `[batch, classes]`."""
@@ -80,10 +79,9 @@ class WideningCnn(ImageClassifier):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        graph_builder.require_at_least(1, stages=self.stages, blocks=self.blocks, width=self.width)
-        graph_builder.require_at_least(2 ** (self.stages - 1), image_size=self.image_size)
-        graph_builder.require_factor(widen=self.widen)
-        graph_builder.require_odd(kernel=self.kernel)
+        graph_builder.require_at_least(2 ** (self.stages - 1), self, "image_size")
+        graph_builder.require_factor(self, "widen")
+        graph_builder.require_odd(self, "kernel")
 
 
 _OPSET = 17

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_models.zoo.layers import graph_builder
+from mcm_models.zoo.layers.decoder_caches import Cache, Caches
 from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope, Uniform
 
 _EPSILON = 1e-5
@@ -27,9 +28,6 @@ _FOUR_BITS = {"qdq": Uniform(-8, 8), "nbits": Uniform(0, 256)}
 
 _LOWEST = {"float": float(np.finfo(np.float32).min), "float16": float(np.finfo(np.float16).min)}
 """Score of a later position."""
-
-_Cache = tuple[ir.Value, ir.Value]
-"""Keys and values of a layer."""
 
 
 @dataclass(frozen=True)
@@ -85,19 +83,7 @@ class Llama:
     shape_only: bool | None = None
 
     def __post_init__(self) -> None:
-        graph_builder.require_at_least(
-            1,
-            layers=self.layers,
-            hidden=self.hidden,
-            heads=self.heads,
-            kv_heads=self.kv_heads,
-            intermediate=self.intermediate,
-            vocab=self.vocab,
-            seq=self.seq,
-            batch=self.batch,
-            active=self.active,
-        )
-        graph_builder.require_at_least(0, seed=self.seed, past=self.past, experts=self.experts)
+        graph_builder.require_sizes(self, "past", "experts")
         graph_builder.require_at_most(self.positions, "positions", past_and_seq=self._until)
         if self.hidden % (2 * self.heads):
             raise ValueError(f"hidden={self.hidden} is not an even multiple of heads={self.heads}")
@@ -154,23 +140,19 @@ class Llama:
         integers = ir.DataType.INT64
         ids = graph.input("input_ids", integers, [self.batch, self.seq])
         context = self._context(graph, body)
-        caches = [
-            [
-                graph.input(f"past_key_values.{layer}.{part}", self._dtype, self._sizes(self.past))
-                for part in ("key", "value")
-            ]
-            for layer in range(self.layers)
-        ]
+        sizes = [self.batch, self.kv_heads, self.past, self._head_width]
+        caches = Caches(graph, self.layers, sizes, self._dtype)
+        earlier = caches.past()
         # Deviation 1: rows of the table are what the first normalisation gets.
         table = graph_builder.spread(1.0)
         tokens = body.sub("embed_tokens")
         table = tokens.weight("weight", [self.vocab, self.hidden], table, self._dtype)
         hidden = tokens.op("Gather", table, ids)
-        present: list[_Cache] = []
-        for layer, (key, value) in enumerate(caches):
+        present: list[Cache] = []
+        for layer, past in enumerate(earlier):
             scope = body.sub(f"layers.{layer}")
             branch = self._norm(scope.sub("input_layernorm"), hidden)
-            branch, cache = self._attention(scope.sub("self_attn"), branch, (key, value), context)
+            branch, cache = self._attention(scope.sub("self_attn"), branch, past, context)
             present.append(cache)
             hidden = scope.op("Add", hidden, branch)
             branch = self._norm(scope.sub("post_attention_layernorm"), hidden)
@@ -179,14 +161,8 @@ class Llama:
         hidden = self._norm(body.sub("norm"), hidden)
         logits = self._linear(graph.root.sub("lm_head"), hidden, self.hidden, self.vocab)
         graph.output(logits, "logits", self._dtype, [self.batch, self.seq, self.vocab])
-        for layer, cache in enumerate(present):
-            for part, value in zip(("key", "value"), cache, strict=True):
-                name = f"present.{layer}.{part}"
-                graph.output(value, name, self._dtype, self._sizes(self._until))
+        caches.present(present, self._until)
         return graph.model()
-
-    def _sizes(self, positions: int) -> list[int]:
-        return [self.batch, self.kv_heads, positions, self._head_width]
 
     def _context(self, graph: GraphBuilder, body: Scope) -> list[ir.Value]:
         """Inputs of all layers: lengths or positions, then waves, then earlier positions."""
@@ -214,8 +190,8 @@ class Llama:
         return [scope.op("Unsqueeze", wave, scope.ints(1)) for wave in found] + [ahead]
 
     def _attention(
-        self, scope: Scope, hidden: ir.Value, past: _Cache, context: list[ir.Value]
-    ) -> tuple[ir.Value, _Cache]:
+        self, scope: Scope, hidden: ir.Value, past: Cache, context: list[ir.Value]
+    ) -> tuple[ir.Value, Cache]:
         heads = {"q": self.heads, "k": self.kv_heads, "v": self.kv_heads}
         query, key, value = (
             self._linear(scope.sub(f"{kind}_proj"), hidden, self.hidden, count * self._head_width)
@@ -264,7 +240,7 @@ class Llama:
         return scope.op("Add", scope.op("Mul", part, cos), scope.op("Mul", turned, sin))
 
     def _spelled_out(
-        self, scope: Scope, query: ir.Value, new: _Cache, past: _Cache, ahead: ir.Value
+        self, scope: Scope, query: ir.Value, new: Cache, past: Cache, ahead: ir.Value
     ) -> list[ir.Value]:
         """The heads' results, and what is the cache from now on."""
         cache = [scope.op("Concat", old, more, axis=2) for old, more in zip(past, new, strict=True)]

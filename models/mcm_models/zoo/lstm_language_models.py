@@ -45,15 +45,7 @@ class LstmLm:
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        graph_builder.require_at_least(
-            1,
-            layers=self.layers,
-            hidden=self.hidden,
-            vocab=self.vocab,
-            seq=self.seq,
-            batch=self.batch,
-        )
-        graph_builder.require_at_least(0, seed=self.seed)
+        graph_builder.require_sizes(self)
 
     def build(self) -> ir.Model:
         """Makes the model: `input_ids` `[batch, seq]` to `logits` `[batch, seq, vocab]`."""
@@ -130,16 +122,7 @@ class Rnnlm:
     shape_only: bool = True
 
     def __post_init__(self) -> None:
-        graph_builder.require_at_least(
-            1,
-            layers=self.layers,
-            steps=self.steps,
-            hidden=self.hidden,
-            vocab=self.vocab,
-            batch=self.batch,
-            chunk=self.chunk,
-        )
-        graph_builder.require_at_least(0, projected=self.projected, seed=self.seed)
+        graph_builder.require_sizes(self, "projected")
 
     def build(self) -> ir.Model:
         """Makes the model; its output is `loss`, the weighted mean over words.

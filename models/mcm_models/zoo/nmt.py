@@ -15,6 +15,7 @@ from mcm_models.zoo.layers.graph_builder import (
     around,
     keeps_variance,
     require_at_least,
+    require_sizes,
     spread,
 )
 from mcm_models.zoo.layers.recurrent_layers import (
@@ -149,15 +150,8 @@ class Nmt:
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        require_at_least(2, layers=self.layers)
-        require_at_least(
-            1,
-            steps=self.steps,
-            hidden=self.hidden,
-            vocab=self.vocab,
-            batch=self.batch,
-        )
-        require_at_least(0, seed=self.seed)
+        require_at_least(2, self, "layers")
+        require_sizes(self)
 
     def build(self) -> ir.Model:
         """Makes the model.
@@ -354,10 +348,6 @@ class NmtTraining(Nmt):
     batch: int = 64
     shape_only: bool = True
     chunk: int = 8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least(1, chunk=self.chunk)
 
     def build(self) -> ir.Model:
         """Makes the model; its output is `loss`, the weighted mean over words.

@@ -42,10 +42,7 @@ class RecurrentNetwork(ABC):
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        graph_builder.require_at_least(
-            1, layers=self.layers, steps=self.steps, hidden=self.hidden, batch=self.batch
-        )
-        graph_builder.require_at_least(0, seed=self.seed)
+        graph_builder.require_sizes(self)
 
     def build(self) -> ir.Model:
         """Makes the model; `connect` tells its inputs and outputs."""
@@ -132,10 +129,6 @@ class StackedRnn(RecurrentNetwork):
     classes: int = 100
     residual: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        graph_builder.require_at_least(1, features=self.features, classes=self.classes)
-
     def connect(self, graph: graph_builder.GraphBuilder, time: recurrent_layers.TimeAxis) -> None:
         """`features` `[batch, steps, features]` to `logits` `[batch, classes]`."""
         root = graph.root
@@ -171,10 +164,6 @@ class BidirectionalRnn(RecurrentNetwork):
     vocab: int = 10_000
     classes: int = 64
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        graph_builder.require_at_least(1, vocab=self.vocab, classes=self.classes)
-
     def connect(self, graph: graph_builder.GraphBuilder, time: recurrent_layers.TimeAxis) -> None:
         """`input_ids` int64 `[batch, steps]` to `logits` `[batch, steps, classes]`."""
         root = graph.root
@@ -203,10 +192,6 @@ class EncoderDecoderRnn(RecurrentNetwork):
     summary: ClassVar[str] = "translation by unrolled LSTM or GRU layers, without attention"
 
     vocab: int = 2000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        graph_builder.require_at_least(1, vocab=self.vocab)
 
     def connect(self, graph: graph_builder.GraphBuilder, time: recurrent_layers.TimeAxis) -> None:
         """`source_ids` and `target_ids`, int64 `[batch, steps]`, to `logits` of each word."""
@@ -272,11 +257,8 @@ class ConvRnn(RecurrentNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        graph_builder.require_at_least(
-            1, stages=self.stages, blocks=self.blocks, width=self.width, classes=self.classes
-        )
-        graph_builder.require_at_least(2**self.stages, height=self.height)
-        graph_builder.require_odd(kernel=self.kernel)
+        graph_builder.require_at_least(2**self.stages, self, "height")
+        graph_builder.require_odd(self, "kernel")
 
     def connect(self, graph: graph_builder.GraphBuilder, time: recurrent_layers.TimeAxis) -> None:
         """`input` `[batch, 3, height, columns]` to `logits` `[batch, steps, classes]`."""

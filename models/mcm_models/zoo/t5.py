@@ -9,7 +9,13 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_models.zoo.layers import t5_layers
-from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope, require_at_least, spread
+from mcm_models.zoo.layers.graph_builder import (
+    GraphBuilder,
+    Scope,
+    require_at_least,
+    require_sizes,
+    spread,
+)
 
 _LOWEST = float(np.finfo(np.float32).min)
 """What is added to the score of a position that may not be read."""
@@ -77,24 +83,11 @@ class T5:
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        require_at_least(
-            1,
-            layers=self.layers,
-            decoder_layers=self.decoder_layers,
-            hidden=self.hidden,
-            heads=self.heads,
-            head_width=self.head_width,
-            intermediate=self.intermediate,
-            vocab=self.vocab,
-            seq=self.seq,
-            decoder_seq=self.decoder_seq,
-            batch=self.batch,
-        )
-        require_at_least(0, seed=self.seed)
-        require_at_least(4, buckets=self.buckets)
+        require_sizes(self)
+        require_at_least(4, self, "buckets")
         if self.buckets % 2:
             raise ValueError(f"buckets={self.buckets} is odd; half of them are for each direction")
-        require_at_least(self.buckets, max_distance=self.max_distance)
+        require_at_least(self.buckets, self, "max_distance")
 
     def build(self) -> ir.Model:
         """Makes the model.

@@ -50,14 +50,11 @@ class UnetCnn:
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        graph_builder.require_at_least(2, stages=self.stages)
-        graph_builder.require_at_least(
-            1, blocks=self.blocks, width=self.width, batch=self.batch, classes=self.classes
-        )
-        graph_builder.require_at_least(0, seed=self.seed)
-        graph_builder.require_odd(kernel=self.kernel)
+        graph_builder.require_at_least(2, self, "stages")
+        graph_builder.require_sizes(self)
+        graph_builder.require_odd(self, "kernel")
         shrink = 2 ** (self.stages - 1)
-        graph_builder.require_at_least(shrink, image_size=self.image_size)
+        graph_builder.require_at_least(shrink, self, "image_size")
         if self.image_size % shrink:
             raise ValueError(f"image_size={self.image_size} is not a multiple of {shrink}")
 

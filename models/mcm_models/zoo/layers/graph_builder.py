@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -119,15 +120,28 @@ def _generate(
     return flat.reshape(tuple(shape))
 
 
-def require_at_least(minimum: int, **options: int) -> None:
-    """Refuses options below `minimum`.
+def require_sizes(model: Any, *or_zero: str) -> None:
+    """Refuses whole numbers of a model below 1; of its seed and of the named options, below 0.
 
     Raises:
         ValueError: names every option that is too small, with its value.
     """
-    too_small = [f"{name}={value}" for name, value in options.items() if value < minimum]
-    if too_small:
-        raise ValueError(f"must be at least {minimum}: {', '.join(too_small)}")
+    sizes = [
+        field.name
+        for field in dataclasses.fields(model)
+        if type(getattr(model, field.name)) is int and field.name not in (*or_zero, "seed")
+    ]
+    require_at_least(1, model, *sizes)
+    require_at_least(0, model, *or_zero, "seed")
+
+
+def require_at_least(minimum: int, model: object, *options: str) -> None:
+    """Refuses options of a model below `minimum`.
+
+    Raises:
+        ValueError: names every option that is too small, with its value.
+    """
+    _refuse(model, options, lambda value: value < minimum, f"must be at least {minimum}")
 
 
 def require_at_most(maximum: int, reason: str, **options: int) -> None:
@@ -151,26 +165,30 @@ def require_heads_divide(hidden: int, heads: int) -> None:
         raise ValueError(f"hidden={hidden} is not a multiple of heads={heads}")
 
 
-def require_odd(**options: int) -> None:
+def require_odd(model: object, *options: str) -> None:
     """Refuses even kernel sizes: only an odd kernel keeps the image's size by equal padding.
 
     Raises:
         ValueError: names every option that is even, with its value.
     """
-    even = [f"{name}={value}" for name, value in options.items() if value % 2 == 0]
-    if even:
-        raise ValueError(f"must be odd: {', '.join(even)}")
+    _refuse(model, options, lambda value: value % 2 == 0, "must be odd")
 
 
-def require_factor(**options: float) -> None:
+def require_factor(model: object, *options: str) -> None:
     """Refuses factors between stages that are not between 1 and 16, and NaN.
 
     Raises:
         ValueError: names every option out of range, with its value.
     """
-    wrong = [f"{name}={value}" for name, value in options.items() if not 1.0 <= value <= 16.0]
-    if wrong:
-        raise ValueError(f"must be between 1 and 16: {', '.join(wrong)}")
+    _refuse(model, options, lambda value: not 1.0 <= value <= 16.0, "must be between 1 and 16")
+
+
+def _refuse(
+    model: object, options: Sequence[str], is_wrong: Callable[[float], bool], rule: str
+) -> None:
+    values = {name: getattr(model, name) for name in options}
+    if wrong := [f"{name}={value}" for name, value in values.items() if is_wrong(value)]:
+        raise ValueError(f"{rule}: {', '.join(wrong)}")
 
 
 Attribute = int | float | str | Sequence[int] | Sequence[float] | ir.TensorProtocol
