@@ -168,11 +168,13 @@ class Division(NamedTuple):
         fraction: part of a chip's SRAM that one operator may fill.
         tile_rows: rows of the largest tile; 0 for what fits no chip alone.
         grain: part of the work for each chip that one kernel may take; 0 for any.
+        caches: pieces of the cache of each layer.
     """
 
     fraction: float = 0.95
     tile_rows: int = 0
     grain: float = 0.0
+    caches: int = 1
 
 
 class Placement(TypedDict):

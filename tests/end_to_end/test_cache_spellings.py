@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from mcm_compiler.api import compile_model
+from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.artifact.layout import ANNOTATED
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.checking.entry.run_folder import run_folder
 from mcm_compiler.checking.entry.structure_check import check_structure
+from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.replication import DIVISION, REPLICATION
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.execution.runner import run_model
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.options import CompileOptions
 from mcm_models.zoo.llama import Llama
+from mcm_passes.parallelism.divisions import division_search
 from tests.generators.small_decoders import SPELLINGS, small_decoder
 
 WIDE = {"hidden": 64, "heads": 4, "kv_heads": 2}
@@ -104,6 +108,41 @@ def test_pieces_of_a_cache_that_leave_a_gap_are_refused(tmp_path, end):
     with pytest.raises(CompileError) as caught:
         check_structure(opened)
     assert {one.code for one in caught.value.diagnostics} == {"MCM-A011"}
+
+
+def small_chips(path, sram_mib):
+    text = load_target("mcm16").source_text
+    path.write_text(re.sub(r"sram_mib = \d+", f"sram_mib = {sram_mib}", text), encoding="utf-8")
+    return str(path)
+
+
+def test_a_level_holds_caches_in_pieces_where_more_sequences_are_served(tmp_path):
+    size = {"hidden": 128, "heads": 8, "kv_heads": 8, "intermediate": 128, "vocab": 64}
+    model, target = layer("genai", 255, **size), small_chips(tmp_path / "t.toml", 0.3)
+    options = CompileOptions(level=1, inferences=8)
+    result = compile_model(model, target, options)
+    assert DIVISION.get(result.model).caches == 8
+    assert len([state for chip in result.chips for state in chip.states]) == 16
+    passes = "simplify,fuse,annotate_cost,parallelize{search=false}"
+    whole = REPLICATION.get(run_passes(model, target, replace(options, passes=passes))[0])
+    assert served_s(result.replication) < 0.8 * served_s(whole)
+    assert result.verification.steps == 8
+    assert all(output.bit_equal for output in result.verification.outputs)
+
+
+def served_s(chosen):
+    """Seconds between steps of all sequences that chips hold."""
+    return next(one.served_s for one in chosen.considered if one.replicas == chosen.replicas)
+
+
+def test_no_cache_is_cut_where_chips_hold_many(monkeypatch):
+    def fails(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(division_search, "cache_cuts", fails)
+    options = CompileOptions(level=2, passes="simplify,fuse,annotate_cost,parallelize")
+    model, *_ = run_passes(layer("genai", layers=3), "mcm16", options)
+    assert DIVISION.get(model).caches == 1
 
 
 def cache_traffic(spelling):

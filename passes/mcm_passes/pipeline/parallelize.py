@@ -48,6 +48,7 @@ class Parallelize(ShardOversized):
         fraction: as in `shard_oversized`.
         tile_rows: as in `shard_oversized`.
         grain: as in `shard_oversized`.
+        caches: as in `shard_oversized`.
         sram_mib: as in `shard_oversized`; also for the choice of ops that are copied.
         chips: chips that ops are copied for, if fewer than the target's; 0 for the target's.
         search: whether the level may divide more than what fits no chip; without, options that
@@ -116,7 +117,7 @@ class Parallelize(ShardOversized):
     @property
     def division(self) -> replication.Division:
         """The division that the options give."""
-        return replication.Division(self.fraction, self.tile_rows, self.grain)
+        return replication.Division(self.fraction, self.tile_rows, self.grain, self.caches)
 
     @property
     def _searches(self) -> bool:
@@ -224,7 +225,9 @@ class Parallelize(ShardOversized):
                 PartitionPass().run(copied, quiet)
             except CompileError:
                 return inf
-            return PARTITION.get(copied).period_s / replication.REPLICATION.get(copied).at_once
+            chosen = replication.REPLICATION.get(copied)
+            waits = (n.wait_s for n in chosen.considered if n.replicas == chosen.replicas)
+            return max(PARTITION.get(copied).period_s / chosen.at_once, *waits)
 
         if not context.options.goal.plain:
             return comparison.sooner(whole, build, searched_s, most)

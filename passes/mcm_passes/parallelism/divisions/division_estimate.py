@@ -131,6 +131,15 @@ class PeriodEstimate:
         each_bytes = self._weights[unit] / count if sliced else None
         return Pieces(count, each_s, each_bytes)
 
+    def in_heads(self, units: Iterable[int], count: int) -> dict[int, Pieces]:
+        """Pieces of those of the units that hold caches, with a part of these each."""
+        seconds, weights = self._seconds, self._weights
+        return {
+            unit: Pieces(count, self._each_s(seconds[unit], count), weights[unit] / count)
+            for unit in units
+            if self._states[unit]
+        }
+
     def work_s(self, pieces: Mapping[int, Pieces]) -> float:
         """Seconds of one inference on one chip."""
         return float(self._sums(pieces)[0][-1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import inf
 
@@ -20,7 +20,11 @@ from mcm_passes.parallelism.oversized import output_pieces
 from mcm_passes.parallelism.oversized.graph_edits import fixed_shape
 from mcm_passes.parallelism.oversized.output_pieces import gather_bytes, output_behind
 from mcm_passes.parallelism.oversized.oversized import WeightDemands
+from mcm_passes.parallelism.row_tiles.cache_cuts import cache_cuts
 from mcm_passes.parallelism.row_tiles.kernel_cuts import KernelCuts
+
+CACHE_SHARES = (0.5, 0.25)
+"""Parts of a chip's SRAM that a piece of a cache may take, of all sequences in flight."""
 
 LEAST_GAIN = 0.01
 """Share by which a division has to shorten the period, as estimated."""
@@ -115,16 +119,18 @@ def promising(
     today_s = estimate.reachable_s({})
     found: list[tuple[float, int, Division]] = []
     known: set[tuple[tuple[int, int], ...]] = {()}
-    for fraction, grain in product(FRACTIONS, grains):
-        pieces = cuts[grain] | slices[fraction]
+    caches = _cut_caches(model, whole, estimate, unit_of)
+    ways = [*product(FRACTIONS, grains, [1]), *product(FRACTIONS, [0.0], caches)]
+    for fraction, grain, count in ways:
+        pieces = cuts[grain] | slices[fraction] | caches.get(count, {})
         key = tuple(sorted((unit, one.count) for unit, one in pieces.items()))
         if key in known:
             continue
         known.add(key)
         period_s = estimate.reachable_s(pieces)
         if period_s < inf and period_s <= today_s * (1.0 - LEAST_GAIN):
-            count = sum(cut.count for cut in pieces.values())
-            found.append((period_s, count, Division(fraction, 0, grain)))
+            made = sum(cut.count for cut in pieces.values())
+            found.append((period_s, made, Division(fraction, 0, grain, count)))
     chosen: list[tuple[float, Division]] = []
     found.sort(key=lambda one: one[:2])
     while found:
@@ -134,6 +140,25 @@ def promising(
         chosen.append((seconds, division))
         found = found[len(alike) :]
     return chosen
+
+
+def _cut_caches(
+    model: ir.Model, whole: Candidate, estimate: PeriodEstimate, unit_of: Mapping[str, int]
+) -> dict[int, dict[int, Pieces]]:
+    """Pieces of units with caches, by how many there are; none where a chip holds many caches."""
+    flight, problem = whole.flight, whole.problem
+    taken = 0 if flight is None else flight.most_bytes(problem)
+    room = min(problem.limits.sram_bytes)
+    if taken <= max(CACHE_SHARES) * room or not (cuts := cache_cuts(model, 2)):
+        return {}
+    regions = [one.cut.region for one in cuts]
+    heads = max(region.rows for region in regions)
+    equal = [count for count in range(2, heads + 1) if heads % count == 0]
+    least = [taken / (share * room) for share in CACHE_SHARES]
+    counts = {next((count for count in equal if count >= few), heads) for few in least}
+    names = {op.name or "" for region in regions for op in region.ops}
+    units = sorted({unit_of[name] for name in names & unit_of.keys()})
+    return {count: estimate.in_heads(units, count) for count in sorted(counts)}
 
 
 def _joining_s(

@@ -23,7 +23,7 @@ from mcm_compiler.graph.states import kept_bytes
 from mcm_compiler.machines.choices import MOST_SEQUENCES
 from mcm_compiler.machines.package_limits import PackageLimits
 from mcm_compiler.options import CompileOptions
-from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
 from mcm_passes.mapping.models import evaluate, mapping_of, periods_of
 from mcm_passes.mapping.problem.state_units import kept_states
 
@@ -68,6 +68,11 @@ class InFlight:
         most = min(self.held + free // max(each, 1), MOST_SEQUENCES)
         full = latency_s(self.holding(problem, most) if streams else problem)
         return max(min(needed_sequences(full, period_s), most), 1)
+
+    def most_bytes(self, problem: PartitionProblem) -> int:
+        """Bytes that the largest cache takes, of the sequences that keep the package busy."""
+        largest = int(self.each_bytes.max())
+        return largest * self.most(problem, total_work(problem).seconds)
 
     def first(self, problem: PartitionProblem, period_s: float) -> Held:
         """A first partition that serves the most steps, with the sequences that it has memory for.
