@@ -59,14 +59,14 @@ def promising(
         limits: of the chips that ops are divided for.
         grains: that may be.
     """
-    launch_s = float(cost_model.node_cost(_nothing()).seconds)
+    kernels = KernelCuts(whole.model, cost_model, FUSION_PLAN.find(whole.model) or FusionPlan(()))
     unit_of = {name: unit for unit, names in enumerate(whole.problem.members) for name in names}
     parts = {
         record.node: [unit_of[name] for name in record.pieces if name in unit_of]
         for record in done.operators
     }
     most = whole.rounds, whole.flight
-    estimate = PeriodEstimate(whole.problem, launch_s, whole.numbers, parts.values(), *most)
+    estimate = PeriodEstimate(whole.problem, kernels.launch_s, whole.numbers, parts.values(), *most)
     constants = constant_values(model.graph)
     group_of = (FUSION_PLAN.find(model) or FusionPlan(())).group_of
     ops = {node.name or "": node for node in model.graph}
@@ -99,8 +99,6 @@ def promising(
         return pieces
 
     slices = {fraction: sliced(fraction) for fraction in FRACTIONS}
-    fusion = FUSION_PLAN.find(whole.model) or FusionPlan(())
-    kernels = KernelCuts(whole.model, cost_model, fusion)
     share_s = kernels.work_s / limits.num_chips
     stored = constant_values(whole.model.graph)
 
@@ -186,12 +184,3 @@ def _joining_s(
     if last or reads:
         return seconds + sum(cost_model.node_cost(one).seconds for one in rest)
     return seconds + (cost_model.group_cost(rest).seconds if rest else 0.0)
-
-
-def _nothing() -> ir.Node:
-    """An Identity of one number, of no graph, to be priced."""
-    value, made = (
-        ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1]))
-        for name in ("one", "other")
-    )
-    return ir.Node("", "Identity", [value], outputs=[made], name="")

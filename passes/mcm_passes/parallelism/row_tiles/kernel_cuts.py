@@ -125,6 +125,11 @@ class KernelCuts:
         """Of each kernel."""
         return [self._cost_model.group_cost(kernel).seconds for kernel in self.kernels]
 
+    @cached_property
+    def launch_s(self) -> float:
+        """Of a kernel that does nothing."""
+        return self._cost_model.node_cost(_nothing()).seconds
+
     @property
     def work_s(self) -> float:
         """Seconds of all kernels."""
@@ -300,12 +305,16 @@ class KernelCuts:
     ) -> tuple[int, KernelCut] | None:
         counts = _tile_counts(seconds / most_s, max((r.rows for r in regions), default=0))
         best: tuple[tuple[float, ...], tuple[int, KernelCut]] | None = None
-        for index, region in enumerate(regions):
-            shared = self._read_whole(region)
+        ways = [(self._read_whole(region), index) for index, region in enumerate(regions)]
+        for shared, index in sorted(ways):
+            region = regions[index]
             for count in counts:
                 cut: KernelCut | None = None
-                # Tiles never take less together than the whole.
-                if best and best[0] <= (False, max(seconds / count, most_s), 1.0, count * shared):
+                # Together tiles take no less than the whole, and a launch each.
+                least_s = seconds + (count - 1) * self.launch_s
+                relative = round(least_s / seconds, 2)
+                bound = False, max(seconds / count, most_s), relative, count * shared
+                if least_s > most_total_s or (best and best[0] <= bound):
                     continue
                 for cut in self._tilings(kernel, region, count, seconds):
                     if cut.total_s > most_total_s or cut.longest_s >= seconds:
@@ -320,6 +329,8 @@ class KernelCuts:
                     )
                     if best is None or score < best[0]:
                         best = score, (index, cut)
+                    if best[0] <= bound:
+                        break
                 if cut and cut.total_s <= WASTE * seconds and cut.longest_s <= most_s:
                     break
         return None if best is None else best[1]
@@ -418,6 +429,15 @@ class KernelCuts:
         scratch.outputs.clear()
         scratch.remove(list(scratch), safe=True)  # weights of the model have these parts as readers
         return seconds
+
+
+def _nothing() -> ir.Node:
+    """An Identity of one number, of no graph, to be priced."""
+    value, made = (
+        ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1]))
+        for name in ("one", "other")
+    )
+    return ir.Node("", "Identity", [value], outputs=[made], name="")
 
 
 def _wanted(region: RowRegion, value: ir.Value, start: int, stop: int) -> Slice | None:
