@@ -122,7 +122,7 @@ _MOVED = (
         "in the plug-in tools/reproduce/hier_planner/plugin.py (--plugin); take portfolio",
     ),
     (
-        "placer.metis placer.scotch",
+        "placer.etf placer.metis placer.scotch",
         "in the plug-in tools/reproduce/hier_study/graph_placers.py (--plugin); take portfolio",
     ),
     ("trainer.pipeline", "in the plug-in tools/reproduce/pipeline_policy/plugin.py (--plugin)"),

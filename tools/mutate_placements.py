@@ -39,15 +39,15 @@ BERT = "bert-tiny{layers=1,hidden=16,intermediate=32,vocab=64,positions=16,seq=8
 CNN = "residual-cnn{image_size=16,classes=10,stages=2,blocks=1,width=8}"
 TIMES = "node,seconds\n/fc/Gemm,3e-5\n"
 FOLDERS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "bert in box-2gpu": (BERT, "box-2gpu", {"placer": "etf"}),
+    "bert in box-2gpu": (BERT, "box-2gpu", {"pins": (("/encoder/*", "gpu:1"),)}),
     "bert in box-4core, pinned": (
-        BERT, "box-4core", {"placer": "etf", "pins": (("/encoder/*", "cpu:1"),), "seed": 3},
+        BERT, "box-4core", {"pins": (("/encoder/*", "cpu:1"),), "seed": 3},
     ),
-    "cnn in box-cpu-gpu": (CNN, "box-cpu-gpu", {"placer": "local_search", "evaluations": 200}),
-    "cnn with measured times": (CNN, "box-2gpu", {"placer": "etf", "cost_models": {"k40": "?"}}),
+    "cnn in box-cpu-gpu": (CNN, "box-cpu-gpu", {}),
+    "cnn with measured times": (CNN, "box-2gpu", {"cost_models": {"k40": "?"}}),
     "a training step": (
         "rnnlm{steps=2}", "box-2gpu",
-        {"placer": "etf", "training": "differentiate{optimizer=sgd}", "segments": "fewest"},
+        {"training": "differentiate{optimizer=sgd}", "segments": "fewest"},
     ),
 }  # fmt: skip
 
@@ -55,7 +55,7 @@ FOLDERS: dict[str, tuple[str, str, dict[str, Any]]] = {
 def made(into: Path, name: str) -> tuple[Path, str]:
     """A placed folder, and the model that it was made from."""
     spec, box, asked = FOLDERS[name]
-    options: dict[str, Any] = dict(asked)
+    options: dict[str, Any] = {"placer": "local_search", "evaluations": 200, **asked}
     into.mkdir(parents=True)
     model = f"zoo:{spec}"
     if not options.get("training"):

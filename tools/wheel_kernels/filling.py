@@ -75,7 +75,6 @@ def tracks() -> tuple[list[tuple[str, ...]], ...]:
         ("parallelize", MODEL, "--target", "config-a", "--training"),
         ("place", MODEL, "--target", "box-2gpu", "--evaluations", "300"),
         ("place", MODEL, "--target", "box-2gpu", "--placer", "pretrained"),
-        ("place", MODEL, "--target", "box-2gpu", "--placer", "etf"),
     ]
 
 

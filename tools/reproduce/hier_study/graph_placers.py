@@ -1,8 +1,8 @@
-"""Plug-in: METIS and Scotch as placers (extra `baselines`).
+"""Plug-in: list scheduling, METIS and Scotch as placers (the latter two: extra `baselines`).
 
     mcmc place m.onnx --plugin tools/reproduce/hier_study/graph_placers.py --placer metis
 
-`local_search` is ahead of both on every graph of the record (`hier_physics.py`), so that the
+`local_search` is ahead of all three on every graph of the record (`hier_physics.py`), so that the
 compiler itself is without them.
 """
 
@@ -19,18 +19,132 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mcm_compiler import register
-from mcm_compiler.arrays.types import Floats, Longs
+from mcm_compiler.arrays.kernels import entry_njit, expanded_njit
+from mcm_compiler.arrays.rows import starts
+from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.box.clusters.weight_clusters import (
     Adjacency,
     edge_bytes,
     fastest_times,
+    heads_and_tails,
     quotient,
     sums_of,
 )
 from mcm_passes.families.box.search.annealing import judge_of
 from mcm_passes.families.box.search.units import device_speeds, fallbacks, fast_devices
+
+
+@register("placer")
+@dataclass(frozen=True)
+class EarliestTaskFirst:
+    """Ops one by one, where each ends first (Hwang et al. 1989, *Scheduling Precedence Graphs*).
+
+    Ops are taken by the longest path to the end. What an op makes goes to each other device once,
+    and waits for what left the op's device before. Memory is not looked at. Ops that run together
+    follow the first of them.
+    """
+
+    name: ClassVar[str] = "etf"
+    summary: ClassVar[str] = "ops one by one where each ends first, a rival"
+
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
+        """Simulates the schedule's placement."""
+        problem, box, judge = request.problem, request.box, judge_of(request)
+        request.progress("earliest task first")
+        duration = fastest_times(problem, box)
+        tail = duration + heads_and_tails(problem.edges, duration)[1]
+        # Longest paths fall along edges; where they do not, times of 0, numbers order them.
+        order = np.lexsort((np.arange(problem.num_ops), -tail))
+        pairs = problem.edges
+        by_reader = np.argsort(pairs[:, 1], kind="stable")
+        begin = starts(np.bincount(pairs[:, 1], minlength=problem.num_ops))
+        device_of = _schedule(
+            order,
+            problem.device_times(box),
+            (begin, np.ascontiguousarray(pairs[by_reader, 0]), edge_bytes(problem)[by_reader]),
+            problem.together.copy(),
+            problem.group_allowed,
+            (1.0 / box.copy_bytes_per_s, box.copy_latency_s.copy()),
+        )
+        judge.score(device_of)
+        return judge.answer("earliest task first")
+
+
+@entry_njit
+def _schedule(
+    order: Longs,
+    times: Floats,
+    sources: tuple[Longs, Ints, Floats],
+    together: Ints,
+    may: Bools,
+    copying: tuple[Floats, Floats],
+) -> Ints:
+    num_ops, devices = times.shape
+    begin, source, moved = sources
+    place = np.full(num_ops, -1, np.int32)
+    ends, arrived = np.zeros(num_ops), np.full((num_ops, devices), np.inf)
+    free, channel, lane = np.zeros(devices), np.zeros(devices), np.zeros(devices)
+    bound = np.full(len(may), -1, np.int32)
+    for turn in range(2 * num_ops):
+        n = order[turn % num_ops]
+        waits = begin[n] == begin[n + 1] and bound[together[n]] < 0 and times[n].min() == 0.0
+        # What takes no time and reads nothing, such as a variable, waits for its first reader.
+        if place[n] >= 0 or (waits and turn < num_ops):
+            continue
+        best, chosen = np.inf, -1
+        for d in range(devices):
+            if not may[together[n], d] or (bound[together[n]] >= 0 and bound[together[n]] != d):
+                continue
+            ready = free[d]
+            lane[:] = channel
+            for e in range(begin[n], begin[n + 1]):
+                s = source[e]
+                at = int(place[s] if place[s] >= 0 else bound[together[s]])
+                ready = max(ready, _arrival((s, at, d), moved[e], ends, arrived, lane, copying))
+            if ready + times[n, d] < best:
+                best, chosen = ready + times[n, d], d
+        for e in range(begin[n], begin[n + 1]):
+            s = source[e]
+            at = int(place[s] if place[s] >= 0 else bound[together[s]])
+            route = (s, at, chosen)
+            arrived[s, chosen] = _arrival(route, moved[e], ends, arrived, channel, copying)
+            if bound[together[s]] < 0 and may[together[s], chosen]:
+                bound[together[s]] = chosen
+        place[n], ends[n], free[chosen] = chosen, best, best
+        bound[together[n]] = chosen
+    return place
+
+
+@expanded_njit
+def _arrival(
+    route: tuple[int, int, int],
+    moved: float,
+    ends: Floats,
+    arrived: Floats,
+    channel: Floats,
+    copying: tuple[Floats, Floats],
+) -> float:
+    """When what an op makes is on a device; a copy takes the channel of the op's device.
+
+    Args:
+        route: the op, where it runs, below 0 where nobody knows yet, and where the value goes.
+        moved: bytes.
+        ends: `[N]`, of ops.
+        arrived: `[N, D]`, of copies that are made already; else infinite.
+        channel: `[D]`, when the channel of each device is free; written.
+        copying: seconds per byte and latencies, both `[D, D]`.
+    """
+    source, at, to = route
+    if at < 0 or at == to:
+        return ends[source]
+    if arrived[source, to] == np.inf:
+        took = copying[1][at, to] + moved * copying[0][at, to]
+        channel[at] = max(channel[at], ends[source]) + took
+        return channel[at]
+    return arrived[source, to]
+
 
 FINENESS = 10_000
 """Weights of nodes and edges are integers up to about so much for libraries."""

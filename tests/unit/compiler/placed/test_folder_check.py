@@ -391,7 +391,12 @@ def test_what_only_the_users_own_model_shows_is_found(
 
 def test_a_training_step_is_made_again_from_the_users_own_model(tmp_path: Path) -> None:
     model = "zoo:rnnlm{steps=2}"
-    asked = PlaceOptions(placer="etf", training="differentiate{optimizer=sgd}", segments="fewest")
+    asked = PlaceOptions(
+        placer="local_search",
+        evaluations=60,
+        training="differentiate{optimizer=sgd}",
+        segments="fewest",
+    )
     place_model(model, "box-2gpu", asked, output=tmp_path / "out")
     step_of = partial(step_of_model, model)
     assert check_placement_folder(tmp_path / "out", step_of=step_of).holds

@@ -161,7 +161,7 @@ def test_a_file_is_a_level_of_placing_too(tmp_path: Path) -> None:
 
 
 SEARCHING = ("local_search", "portfolio", "pretrained")
-BY_RULE = ("cpu", "single", "etf", "letters")
+BY_RULE = ("cpu", "single", "letters")
 
 
 def least_of_all(problem: StepProblem, target: BoxTarget, order: Any) -> float:

@@ -53,7 +53,6 @@ ALL = (
     "cpu",
     "single",
     "expert",
-    "etf",
     "local_search",
     "portfolio",
 )
