@@ -75,3 +75,17 @@ def test_without_cores_or_predictions_there_are_no_such_numbers():
     head, *rows = chip_table(data["chips"])
     assert all(len(row) == len(head) for row in rows)
     assert rows[0][-2:] == ("-", "-")
+
+
+def test_disturbed_rounds_do_not_count_and_all_inputs_do():
+    rounds = np.full((1, 2, 45), 1.0)
+    # Rounds of the second input take three times as long, and half of all rounds are disturbed.
+    rounds[..., 1::2] = 3.0
+    rounds[..., np.arange(45) % 10 < 5] += 5.0
+    chips = (RingChip(0, Path()), RingChip(1, Path()))
+    run = RingPlan(chips, (), ({}, {}), (0, 1), warm=5, block=20, blocks=2)
+    left_s = np.cumsum(rounds[:, 0], axis=-1)
+    found = RingResult(({}, {}), np.cumsum(rounds, axis=-1), rounds, left_s, 0)
+    data = ring_data(run, found, None, classes=1)
+    assert data["period_cpu_s"] == pytest.approx(2.0)
+    assert data["repeat_error"] == pytest.approx(0.0)
