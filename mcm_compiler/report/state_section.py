@@ -186,7 +186,7 @@ def state_sentences(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 _LIMITED_BY = {
     "work": "the work of the chips",
-    "memory": "room for caches",
+    "memory": "memory for caches",
     "latency": "the latency of a step: more sequences would wait too long",
 }
 

@@ -65,7 +65,7 @@ def test_users_and_what_they_wait_for(limits, said):
     assert details == [
         "with those in flight a token every 4.00 ms for each",
         "the first after 100 ms (prompt of 32 tokens, read 1 at a time)",
-        "tokens/s are limited by room for caches",
+        "tokens/s are limited by memory for caches",
     ]
 
 
