@@ -13,7 +13,6 @@ from mcm_compiler.components.capabilities import lacking
 from mcm_compiler.contracts import replication
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.evaluation import BatchEvaluator
-from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import Level, load_level
 from mcm_compiler.contracts.partition import (
@@ -26,7 +25,7 @@ from mcm_compiler.contracts.partition import (
     PartitionStrategy,
     asks_evaluator,
 )
-from mcm_compiler.contracts.target import Target, machine_of
+from mcm_compiler.contracts.target import Lowers, Target, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.graph.states import STATES, States
 from mcm_compiler.machines.machine_builder import shares_alike
@@ -283,9 +282,9 @@ def _unplaced(chosen: replication.Replication) -> replication.Replication:
 def _refuse_timeless(problem: PartitionProblem, target: Target) -> None:
     """MCM-P002 where no period is longer than 0 s, so that there is no throughput to speak of."""
     units = problem.num_units
-    launch = ", or give the target a `launch_overhead_ns` above 0"
-    if isinstance(target, MapsChips):  # whose descriptions have no such key
-        launch = ""
+    # Descriptions of fabrics, whose chips are mapped before they are lowered, have no such key.
+    lowers = isinstance(target, Lowers)
+    launch = ", or give the target a `launch_overhead_ns` above 0" if lowers else ""
     if units and not problem.compute_s.any() and not problem.tensor_bytes.any():
         raise CompileError.of(
             "MCM-P002",

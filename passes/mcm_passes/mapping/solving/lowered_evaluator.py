@@ -11,7 +11,6 @@ import onnx_ir as ir
 from mcm_compiler.components.capabilities import batch_evaluation_of, lowered
 from mcm_compiler.contracts.chips import CHIP
 from mcm_compiler.contracts.evaluation import BatchEvaluator, BatchResults, ResultKind
-from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import Ints, LowerBound, Partition, PartitionProblem
 from mcm_compiler.contracts.program import LoweredProgram
@@ -138,7 +137,7 @@ def evaluator_of(
 ) -> LazyEvaluator | LoweredEvaluator | None:
     """The evaluator of a problem of `model`: the target's own, or one that lowers placements.
 
-    None for targets that do not lower or simulate, and for fabrics, whose chips are mapped first.
+    None for targets that do not lower or simulate, such as fabrics, whose chips are mapped first.
 
     Args:
         model: with its fusion plan; must not change as long as the evaluator is used.
@@ -148,7 +147,6 @@ def evaluator_of(
     evaluating = batch_evaluation_of(target)
     if evaluating is None:
         plays = isinstance(target, Lowers) and isinstance(target, Simulates)
-        lowers = plays and not isinstance(target, MapsChips)
-        return LoweredEvaluator(model, problem, target) if lowers else None
+        return LoweredEvaluator(model, problem, target) if plays else None
     groups = FUSION_PLAN.get(model).group_names
     return LazyEvaluator(lambda: evaluating.batch_evaluator(model, problem, groups))
