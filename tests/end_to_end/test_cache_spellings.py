@@ -79,6 +79,7 @@ def test_a_cache_is_held_in_pieces_bit_identical(spelling, tmp_path):
     assert told == [f"{0 if packed else 2} of 2 caches cut by heads{into}"]
     checked = check_folder(tmp_path / "m", seeds=(0,))
     assert checked.holds
+    assert not checked.verification.structure.unproven
     assert checked.verification.steps == 8
     assert all(output.bit_equal for output in checked.verification.outputs)
 

@@ -17,7 +17,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from mcm_compiler.equivalence.parts.part_laws import CONVOLUTIONS, Law, WholeOp, law_of
+from mcm_compiler.equivalence.parts.part_laws import (
+    CONVOLUTIONS,
+    Law,
+    WholeOp,
+    law_of,
+    sizes_operand,
+)
 from mcm_compiler.equivalence.parts.value_views import Cuts, Intervals, length, scaled
 from mcm_compiler.equivalence.values.value_numbers import OpKey
 
@@ -89,6 +95,22 @@ class _Loops:
         self.units |= {name: each * length(units) for name, each in law.units_each.items()}
         return True
 
+    def is_expanded(self, sizes: Sequence[int] | None) -> bool:
+        """Whether a part that is expanded to `sizes` is the part of the result."""
+        shape, result = self.facts.shapes[0], self.facts.results[0]
+        if sizes is None or shape is None or result is None:
+            return False
+        own, made = (
+            tuple(length(cuts[axis]) if axis in cuts else n for axis, n in enumerate(dims))
+            for cuts, dims in ((self.cuts[0], shape), (self.outputs[0], result))
+        )
+        if len(sizes) > len(made):
+            return False
+        aligned = ([1] * (len(made) - len(dims)) + [*dims] for dims in (own, sizes))
+        return all(
+            {a, b} <= {1, n} and max(a, b) == n for a, b, n in zip(*aligned, made, strict=True)
+        )
+
     def attributes_fit(self, op: OpKey) -> bool:
         own, given = dict(op.attributes), dict(self.facts.key.attributes)
         for name, count in self.units.items():
@@ -110,6 +132,7 @@ def cut_of(
     order: Sequence[int],
     relation: Relation,
     is_nothing: Callable[[int], bool],
+    ints: Callable[[int], Sequence[int] | None],
 ) -> CutOp | None:
     """How `op` is a part of an op of the model, or None.
 
@@ -119,6 +142,7 @@ def cut_of(
         order: positions of operands by which loops are found, the surest first.
         relation: of operands.
         is_nothing: whether an operand adds nothing to a sum.
+        ints: elements of a constant operand of `op`, or None.
     """
     given = facts.key.inputs
     if len(op.inputs) > len(given):
@@ -126,9 +150,10 @@ def cut_of(
     own = [*op.inputs, *[None] * (len(given) - len(op.inputs))]
     loops = _Loops(facts)
     found: dict[int, Cuts | None] = {}
+    sizes = sizes_operand(facts.key)
     for at in order:
         left, right = own[at], given[at]
-        if left is None or right is None:
+        if left is None or right is None or at == sizes:
             continue
         found[at] = relation(left, right, loops.cuts[at])
         if not all(loops.cut(at, *cut) for cut in (found[at] or {}).items()):
@@ -137,6 +162,8 @@ def cut_of(
     counted = once < 0
     for at, (left, right) in enumerate(zip(own, given, strict=True)):
         held = right is None if left is None else found.get(at) == loops.cuts[at]
+        if at == sizes:
+            held = loops.is_expanded(ints(at))
         if at != once:
             if not held or (right is None and left is not None):
                 return None

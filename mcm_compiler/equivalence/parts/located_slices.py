@@ -118,7 +118,7 @@ class LocatedSlices:
             first = right == given.inputs[0]
             return self.locate(left, right, behind | known if first else known)
 
-        cut = cut_of(facts, own, order, relation, _never)
+        cut = cut_of(facts, own, order, relation, _never, lambda _: None)
         found = None if cut is None or cut.summed is not None else cut.outputs[0]
         return found if found and found.keys() == differing else None
 

@@ -79,8 +79,13 @@ def law_of(op: WholeOp, position: int, axis: int) -> Law | None:
         return None
     if key.op_type in _ELEMENTWISE:
         return _broadcast(op, position, axis)
-    law = _LAWS.get(key.op_type)
+    law = _expand if key.op_type == "Expand" else _LAWS.get(key.op_type)
     return None if law is None else law(op, position, axis)
+
+
+def sizes_operand(key: OpKey) -> int:
+    """The operand that is the shape of the result, which a part has of its own; or -1."""
+    return 1 if key.op_type == "Expand" and not key.domain else -1
 
 
 def has_law(domain: str, op_type: str) -> bool:
@@ -387,6 +392,16 @@ def _concat(op: WholeOp, position: int, axis: int) -> Law | None:
     if axis == op.key.number("axis", 0) % len(shape):
         return None
     return Law(dict.fromkeys(range(len(op.shapes)), (axis, 1)), ((axis, 1),))
+
+
+def _expand(op: WholeOp, position: int, axis: int) -> Law | None:
+    """Along axes that keep their size; of the others, all parts are alike."""
+    result, own = op.results[0], op.shapes[0]
+    assert result is not None
+    if position or own is None or len(own) > len(result):
+        return None
+    out = axis + len(result) - len(own)
+    return Law({0: (axis, 1)}, ((out, 1),)) if own[axis] == result[out] else None
 
 
 def _quantize(op: WholeOp, position: int, axis: int) -> Law | None:

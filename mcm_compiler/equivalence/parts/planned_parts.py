@@ -175,7 +175,8 @@ class PlannedParts:
         facts, results = self._source.facts(candidate), self._source.results(candidate)
         order = self._order(facts)
         nothing = partial(is_nothing, self._numbers)
-        cut = cut_of(facts, op, order, self._relation, nothing)
+        ints = partial(self._source.ints, op)
+        cut = cut_of(facts, op, order, self._relation, nothing, ints)
         if cut is None or (cut.summed is not None and not self._divides_sums):
             return None
         if not any(cut.outputs) and cut.summed is None:

@@ -212,7 +212,21 @@ BLOCKS_PARTS = {
     for n in (0, 1)
 }
 
+REPEATED = "(float[2,6] x) => (float[2,4,3,2] y)"
+REPEATED_CHIP = "".join(
+    f"a{i} = MatMul (x, w{i}) u{i} = Reshape (a{i}, s) e{i} = Expand (u{i}, t) y{i} = Relu (e{i}) "
+    for i in (0, 1)
+)
+REPEATED_PARTS = {
+    "w0": W[:, :4], "w1": W[:, 4:], "s": np.array([2, 2, 1, 2]), "t": np.array([2, 1, 3, 1])
+}  # fmt: skip
+
 CASES = {
+    "repeated heads": (
+        REPEATED, "a = MatMul (x, w) u = Reshape (a, s) e = Expand (u, t) y = Relu (e)",
+        {"w": W, "s": np.array([2, 4, 1, 2]), "t": np.array([2, 4, 3, 2])},
+        REPEATED_CHIP + "y = Concat <axis = 1> (y0, y1)", REPEATED_PARTS,
+    ),
     "packed rows": (
         BLOCKS, BLOCKS_SOURCE, BLOCKS_WEIGHTS,
         BLOCKS_CHIP + " a = Identity (y0) b = Identity (y1) y = Concat <axis = 1> (a, b)",
@@ -257,6 +271,8 @@ def one_off(values: np.ndarray) -> np.ndarray:
 
 
 WRONG = {
+    "exchanged repeated heads": ("repeated heads", {"(y0, y1)": "(y1, y0)"}, {}),
+    "heads of the other part": ("repeated heads", {"Expand (u1, t)": "Expand (u0, t)"}, {}),
     "scales of other blocks": ("packed rows", {}, {"s1": BLOCKS_PARTS["s0"]}),
     "bytes of other blocks": ("packed rows", {}, {"q1": BYTES[:, 31:63]}),
     "scales of other columns": ("packed blocks", {}, {"s1": array(16)[8:14]}),
@@ -336,6 +352,13 @@ def test_op_without_a_law_is_left_to_runs_and_others_are_not():
     assert not wrong.unfollowed_passes
     assert [fault.code for fault in structure_faults(wrong)][:1] == ["MCM-V060"]
     assert wrong.unproven[0].op_type == "MatMul"
+
+
+def test_a_part_that_is_repeated_another_number_of_times_is_not_proven():
+    ends, source, whole, chip, parts = CASES["repeated heads"]
+    for sizes in ([2, 2, 2, 2], [1, 2, 2, 3, 2]):
+        proof = prove(ends, source, whole, chip, parts | {"t": np.array(sizes)})
+        assert {op.node for op in proof.unproven} >= {"op_2", "op_6"}
 
 
 def selected(values: np.ndarray, view: View) -> np.ndarray:
