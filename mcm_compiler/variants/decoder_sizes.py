@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.chips import whole_states
 from mcm_compiler.contracts.cost import costs_in
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.program import PROGRAM, SIMULATION, LoweredProgram, SimulationResult
+from mcm_compiler.contracts.program import PROGRAM, SIMULATION, LoweredProgram
 from mcm_compiler.contracts.replication import REPLICATION, Replication
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.contracts.zoo import PREFIX
@@ -80,44 +83,66 @@ class Decoder:
             return []
         lengths = sorted({round(step.context * factor) for factor in CONTEXTS})
         lengths = [length for length in lengths if length > step.tokens]
-        work = {batch: self._work(step, batch, lengths) for batch in {step.batch, *BATCHES}}
+        work = {b: self._work(step, b, lengths) for b in sorted({step.batch, *BATCHES})}
+        now = work[step.batch].get(step.context)
         rows: list[SizeRow] = []
-        base = work[step.batch]
-        for batch, ends in sorted(work.items()):
-            for context in lengths:
-                size = replace(step, batch=batch, context=context)
-                if size == step:
-                    rows.append(self._simulated(step, program, found))
-                elif ends is not None and base is not None:
-                    here, now = _between(ends, context), _between(base, step.context)
-                    rows.append(
-                        self._estimated(
-                            size, batch / step.batch, program, found.period_s, (here, now)
-                        )
-                    )
+        for batch, context in product(work, lengths):
+            size, here = replace(step, batch=batch, context=context), work[batch].get(context)
+            if size == step:
+                fit = _fitting(program, self.target, 1.0, 1.0)
+                times = found.period_s, found.latency_s
+                rows.append(self._row(size, times, fit, program.sequences))
+            elif now is not None and here is not None:
+                longer, larger = here[0] / now[0], here[1] / now[1]
+                free = independent(self.target, program, self._side())
+                # Steps as good as independent do not wait for turns, which those without an end do.
+                period_s, latency_s = min(free.period_s, found.period_s), free.latency_s
+                fit = _fitting(program, self.target, larger, batch / step.batch)
+                rows.append(self._row(size, (period_s * longer, latency_s * longer), fit))
         return rows
 
-    def _work(self, step: Step, batch: int, lengths: Sequence[int]) -> tuple[_Work, _Work] | None:
-        try:
-            with staging(None) as stage:
-                found: list[_Work] = []
-                for context in (lengths[0], lengths[-1]):
-                    if (model := self._resized(step, batch, context)) is None:
-                        return None
-                    options = replace(self.options, sequences=None, serve=None)
-                    set_states(model, options)
-                    ends = PassContext(self.target, options, stage, lambda _: None, silent, ())
-                    PassManager(self.passes).run(model, ends, ())
-                    found.append(_work_of(model, context, self.target))
-        except CompileError:
-            return None
-        return found[0], found[1]
+    def _work(
+        self, step: Step, batch: int, lengths: Sequence[int]
+    ) -> Mapping[int, tuple[float, float]]:
+        """Seconds of all kernels of a step and elements of its states, by contexts that it takes.
 
-    def _resized(self, step: Step, batch: int, context: int) -> ir.Model | None:
-        """The model for other sizes, up to the passes; None where it names sizes inside.
+        Work is linear in the context. Positions may end with those of the compile.
+        """
+        first = lengths[0]
+        for last in dict.fromkeys((lengths[-1], step.context)):
+            try:
+                ends = [self._measured(step, batch, context) for context in (first, last)]
+            except CompileError:
+                continue
+            known = [length for length in lengths if length <= last]
+            figures = [np.interp(known, (first, last), one) for one in zip(*ends, strict=True)]
+            return dict(zip(known, zip(*(f.tolist() for f in figures), strict=True), strict=True))
+        return {}
+
+    def _measured(self, step: Step, batch: int, context: int) -> tuple[float, float]:
+        model = self._resized(step, batch, context)
+        options = replace(self.options, sequences=None, serve=None)
+        set_states(model, options)
+        with staging(None) as stage:
+            ends = PassContext(self.target, options, stage, lambda _: None, silent, ())
+            PassManager(self.passes).run(model, ends, ())
+        costs = costs_in(model.graph, self.target.cost_model())
+        plan = FUSION_PLAN.find(model)
+        groups = plan.group_names if plan is not None else {}
+        kernels: dict[str, list[ir.Node]] = {}
+        for node in placeable_nodes(model.graph):
+            name = node.name or ""
+            kernels.setdefault(groups.get(name, name), []).append(node)
+        seconds = math.fsum(costs.group_cost(nodes).seconds for nodes in kernels.values())
+        presents = {pair.present for pair in STATES.get(model).pairs}
+        sizes = [static_dims(v.shape) for v in model.graph.outputs if v.name in presents]
+        return seconds, float(sum(math.prod(size or ()) for size in sizes))
+
+    def _resized(self, step: Step, batch: int, context: int) -> ir.Model:
+        """The model for other sizes, up to the passes.
 
         Raises:
-            CompileError: where its sizes are refused.
+            CompileError: where its sizes are refused, or named inside.
         """
         if isinstance(self.model, str) and self.model.startswith(PREFIX):
             spec = spec_text.parse_one(self.model.removeprefix(PREFIX))
@@ -134,73 +159,35 @@ class Decoder:
         for node in model.graph:
             for value in node.outputs:
                 value.shape = None
-        notes = infer_shapes(model)
-        return None if any(note.severity is not Severity.NOTE for note in notes) else model
+        CompileError.raise_any(n for n in infer_shapes(model) if n.severity is not Severity.NOTE)
+        return model
 
-    def _simulated(self, step: Step, program: LoweredProgram, found: SimulationResult) -> SizeRow:
-        side = self._side()
-        step_s = max(program.sequences * found.period_s, found.latency_s)
-        fit = _fitting(program, self.target, 1.0, 1.0)
-        rate = step.tokens * step.batch * side.replicas / found.period_s
-        return _row(step, "simulated", fit * side.replicas, (rate, step_s), self.options)
-
-    def _estimated(
-        self,
-        size: Step,
-        batches: float,
-        program: LoweredProgram,
-        period_s: float,
-        works: tuple[_Work, _Work],
+    def _row(
+        self, size: Step, times: tuple[float, float], fit: int, flight: int | None = None
     ) -> SizeRow:
-        here, now = works
-        side, free = self._side(), independent(self.target, program, self._side())
-        longer = here.seconds / now.seconds
-        fit = _fitting(program, self.target, here.state_size / now.state_size, batches)
-        # Steps as good as independent do not wait for turns, which those without an end do.
-        period_s, latency_s = min(free.period_s, period_s) * longer, free.latency_s * longer
-        needed = needed_sequences(latency_s, period_s)
-        flight, limit_s = min(fit, needed), size.limit_s(self.options.serve)
-        if latency_s <= limit_s:
-            flight = int(min(flight, most_in_flight(limit_s, period_s)))
+        """A row for a period and a latency; `flight` are sequences, None for the best number."""
+        (period_s, latency_s), limit_s = times, size.limit_s(self.options.serve)
+        status: Literal["simulated", "estimated"] = "simulated"
+        if flight is None:
+            status = "estimated"
+            flight = min(fit, needed_sequences(latency_s, period_s))
+            if latency_s <= limit_s:
+                flight = int(min(flight, most_in_flight(limit_s, period_s)))
         step_s = max(latency_s, flight * period_s)
-        rate = flight * size.tokens * size.batch * side.replicas / step_s
-        return _row(size, "estimated", fit * side.replicas, (rate, step_s), self.options)
+        replicas, fits = self._side().replicas, fit > 0
+        rate = flight * size.tokens * size.batch * replicas / step_s
+        return {
+            "batch": size.batch,
+            "context": size.context,
+            "status": status,
+            "fitting_sequences": fit * replicas * size.batch,
+            "tokens_per_s": rate if fits else None,
+            "tpot_s": step_s / size.tokens if fits else None,
+            "within_limits": fits and step_s <= limit_s * (1.0 + ROUNDING),
+        }
 
     def _side(self) -> Replication:
         return REPLICATION.find(self.compiled) or Replication(1, 0)
-
-
-@dataclass(frozen=True)
-class _Work:
-    """Work of a step with some context: seconds of its kernels, and elements of its states."""
-
-    context: int
-    seconds: float
-    state_size: float
-
-
-def _work_of(model: ir.Model, context: int, target: Target) -> _Work:
-    costs = costs_in(model.graph, target.cost_model())
-    plan = FUSION_PLAN.find(model)
-    groups = plan.group_names if plan is not None else {}
-    kernels: dict[str, list[ir.Node]] = {}
-    for node in placeable_nodes(model.graph):
-        name = node.name or ""
-        kernels.setdefault(groups.get(name, name), []).append(node)
-    seconds = math.fsum(costs.group_cost(nodes).seconds for nodes in kernels.values())
-    presents = {pair.present for pair in STATES.get(model).pairs}
-    sizes = [static_dims(v.shape) for v in model.graph.outputs if v.name in presents]
-    return _Work(context, seconds, float(sum(math.prod(size or ()) for size in sizes)))
-
-
-def _between(ends: tuple[_Work, _Work], context: int) -> _Work:
-    first, last = ends
-    share = (context - first.context) / max(last.context - first.context, 1)
-    return _Work(
-        context,
-        first.seconds + share * (last.seconds - first.seconds),
-        first.state_size + share * (last.state_size - first.state_size),
-    )
 
 
 def _sizes(
@@ -240,24 +227,3 @@ def _fitting(program: LoweredProgram, target: Target, states: float, batch: floa
             room = target.limits.sram_bytes[chip.chip] - weights - others * batch
             most = min(most, int(max(room, 0.0) // (chip.state_bytes * states)))
     return most
-
-
-def _row(
-    size: Step,
-    status: str,
-    batches: int,
-    found: tuple[float, float],
-    options: CompileOptions,
-) -> SizeRow:
-    rate, step_s = found
-    fits = batches > 0
-    limit_s = size.limit_s(options.serve)
-    return {
-        "batch": size.batch,
-        "context": size.context,
-        "status": "simulated" if status == "simulated" else "estimated",
-        "fitting_sequences": batches * size.batch,
-        "tokens_per_s": rate if fits else None,
-        "tpot_s": step_s / size.tokens if fits else None,
-        "within_limits": fits and step_s <= limit_s * (1.0 + ROUNDING),
-    }

@@ -61,5 +61,12 @@ def test_sizes_that_a_file_names_inside_are_left_out():
     assert [row["status"] for row in rows if row["batch"] > 1] == []
 
 
+def test_contexts_end_where_a_model_takes_no_more_positions():
+    rows = compiled("zoo:llama-tiny{layers=1,past=127}", serve={"tpot": 1.0}).sizes
+    assert {(row["batch"], row["context"]) for row in rows} == {
+        (batch, context) for batch in (1, 2, 8, 32) for context in (32, 64, 128)
+    }
+
+
 def test_nobody_asked():
     assert compiled(small_decoder("mha")).sizes == ()
