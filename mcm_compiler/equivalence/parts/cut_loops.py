@@ -96,7 +96,7 @@ class _Loops:
         return True
 
     def is_expanded(self, sizes: Sequence[int] | None) -> bool:
-        """Whether a part that is expanded to `sizes` is the part of the result."""
+        """Return whether a part that is expanded to `sizes` is the part of the result."""
         shape, result = self.facts.shapes[0], self.facts.results[0]
         if sizes is None or shape is None or result is None:
             return False
