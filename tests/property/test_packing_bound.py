@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_passes.families.ring.exact.packing_bound import PackedWindows, packing_bound
-from mcm_passes.families.ring.exact.weight_runs import weight_runs
+from mcm_passes.families.ring.exact.packing_bound import PackedWindows, packing_bound, weight_runs
 from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
 from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.machine.evaluation import evaluate
