@@ -31,7 +31,7 @@ from mcm_passes.mapping.bounds.work_around import WorkAround, sums_over, work_ar
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks, weight_blocks
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, members_of, weight_users
 
-LEAST_SHARE = 0.01
+LEAST_RUN_SHARE = 0.01
 """Share of all work from which on a run is worth looking at."""
 
 
@@ -83,7 +83,7 @@ class WeightRuns:
 
 def weight_runs(problem: PartitionProblem, around: WorkAround) -> WeightRuns:
     """The runs of a problem; there are none where no weight is shared along a path."""
-    work_s, least_s = around.own_s.copy(), LEAST_SHARE * float(around.own_s.sum())
+    work_s, least_s = around.own_s.copy(), LEAST_RUN_SHARE * float(around.own_s.sum())
     blocks_of = _shared_blocks(problem, around.graph)
     alone = np.ones(work_s.size, np.bool_)
     for users in blocks_of:
@@ -150,7 +150,7 @@ MOST_NODES = 6_000
 MOST_HEAVY = 500
 """Nodes that are poured in piece by piece; all others are sand."""
 
-LEAST_SHARE = 0.02
+LEAST_NODE_SHARE = 0.02
 """Share of the average chip's work from which on a node is heavy."""
 
 SIZES = 4
@@ -176,7 +176,7 @@ class PackedWindows:
         around = work_around(problem)
         own_s = around.own_s
         self.graph = around.graph
-        least_s = LEAST_SHARE * float(own_s.sum()) / problem.num_chips
+        least_s = LEAST_NODE_SHARE * float(own_s.sum()) / problem.num_chips
         by_work = np.argsort(-own_s, kind="stable")[:MOST_HEAVY]
         heavy = np.sort(by_work[own_s[by_work] >= least_s]).astype(np.int32)
         self._sides = sides_of(around)
