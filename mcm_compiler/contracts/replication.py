@@ -132,9 +132,13 @@ class Replication:
         return next((one.rows for one in self.considered if one.replicas == self.replicas), ())
 
     def fallbacks(self) -> tuple[Replication, ...]:
-        """Alternatives if no partition runs with this number: the others, best first."""
+        """Alternatives if no partition runs with this number: the others, best first.
+
+        Of those without a partition the bound counts.
+        """
         others = [one for one in self.considered if one.replicas != self.replicas]
-        known = [(one.served_s, one.replicas, one) for one in others if one.served_s is not None]
+        seconds = [one.bound_s if one.served_s is None else one.served_s for one in others]
+        known = [(s, one.replicas, one) for s, one in zip(seconds, others, strict=True) if s]
         return tuple(self.with_count(one) for _, _, one in sorted(known, key=lambda row: row[:2]))
 
     def bound(self, pipeline: LowerBound) -> LowerBound:

@@ -115,6 +115,7 @@ class HeavyChains:
         self._members = members_of(self._ideals.members, self.heavy.size)
         self._loads = _ChipLoads(problem, self._work, fastest, self._tick_s)
         self._known: dict[tuple[int, int], int] = {}
+        self._inside: dict[tuple[int, int], int] = {}
         own = np.zeros_like(above[self.heavy])
         own[np.arange(self.heavy.size), self.heavy] = True
         # `[I, n]`: what is on the chips up to an ideal for sure, and what is behind them.
@@ -160,12 +161,10 @@ class HeavyChains:
         """The larger ideals that a chip can hand over at which takes over at one."""
         queue, seen, found = [start], {start}, list[int]()
         for ideal in queue:
-            new = self._members[ideal] & ~self._members[start]
-            inside = self._between(new)
-            if int(self._work[inside].sum()) > ticks:
+            if self._sure(start, ideal) > ticks:
                 # So does every larger one.
                 continue
-            if ideal != start and self._load(start, ideal, inside) <= ticks:
+            if ideal != start and self._load(start, ideal) <= ticks:
                 found.append(ideal)
             for larger in self._ideals.covers[slice(*self._ideals.cover_ptr[ideal : ideal + 2])]:
                 if int(larger) not in seen:
@@ -173,17 +172,24 @@ class HeavyChains:
                     queue.append(int(larger))
         return found
 
-    def _between(self, heavy: Bools) -> Bools:
-        """`[n]`, the nodes that are on the chip of some heavy nodes for sure."""
+    def _between(self, start: int, end: int) -> Bools:
+        """`[n]`, the nodes that are on the chip between two ideals for sure."""
+        heavy = self._members[end] & ~self._members[start]
         inside = np.logical_or.reduce(self._above[heavy]) & np.logical_or.reduce(self._below[heavy])
         inside[self.heavy[heavy]] = True
         return inside
 
-    def _load(self, start: int, end: int, inside: Bools) -> int:
+    def _sure(self, start: int, end: int) -> int:
+        """Ticks of these nodes."""
+        if (start, end) not in self._inside:
+            self._inside[start, end] = int(self._work[self._between(start, end)].sum())
+        return self._inside[start, end]
+
+    def _load(self, start: int, end: int) -> int:
         if (start, end) not in self._known:
             self._cuts_left -= self._loads.relays
-            before, behind = self._before[start], self._behind[end]
-            self._known[start, end] = self._loads.least(before, inside, behind)
+            parts = self._before[start], self._between(start, end), self._behind[end]
+            self._known[start, end] = self._loads.least(*parts)
         return self._known[start, end]
 
 

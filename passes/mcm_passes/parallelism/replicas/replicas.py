@@ -105,9 +105,7 @@ def choose_replicas(
     numbers = equal_shares(chips, problem.machine) if numbers is None else numbers
     below_s *= 1.0 - LEAST_GAIN
     shares = [_share(problem, count, each) for count, each in numbers]
-    # The fewest are always tried: they have most memory, in case that nothing else runs.
-    rest = [share for share in shares if share.bound_s <= below_s]
-    rest.sort(key=lambda one: (one is not shares[0], one.bound_s))
+    rest = sorted((one for one in shares if one.bound_s <= below_s), key=lambda one: one.bound_s)
     tried: list[_Share] = []
     while some := _first_partitions(rest, tried, flight):
         fastest_s = _refine(some, tried, below_s)
@@ -174,6 +172,12 @@ class _Share:
         """The same, or the wait if that is longer."""
         return max(self.analytic_s, self.wait_s)
 
+    @property
+    def reached_s(self) -> float:
+        """The same on the simulator, where that was asked."""
+        simulated_s = self.pipeline_s and self.pipeline_s / self.first.replicas
+        return max(simulated_s or self.analytic_s, self.wait_s)
+
     def offer(self, chip_of: Ints | None, periods: Evaluate) -> None:
         """Keeps a partition, if it is valid and faster than those that are known."""
         if chip_of is None:
@@ -218,8 +222,8 @@ def _first_partitions(
     rest: list[_Share], tried: list[_Share], flight: InFlight | None
 ) -> list[_Share]:
     """Those of the rest that may win by their bounds, with first partitions; they are tried."""
-    fastest_s, before = min((share.served_s for share in tried), default=inf), len(tried)
-    while rest and rest[0].bound_s <= fastest_s * (1.0 + NEAR):
+    fastest_s, before = min((share.reached_s for share in tried), default=inf), len(tried)
+    while rest and rest[0].bound_s <= fastest_s * (1.0 + LEAST_ANALYTIC_GAIN):
         share = rest.pop(0)
         if flight is None:
             share.found = mapping_of(share.plain).first(share.plain, Budget())
