@@ -38,6 +38,7 @@ VERBS = {
     "check": "Prove a compiled folder again, from its files alone.",
     "run": "Run a compiled folder on inputs from an .npz file.",
     "measure": "Measure the kernels of a model on a device.",
+    "calibrate": "Fit the numbers of a target to measured times of kernels.",
     "simulate": "Simulate a compiled folder.",
     "report": "Show the report of a compiled folder.",
     "view": "Serve the report of a compiled folder to a browser.",

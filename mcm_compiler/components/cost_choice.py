@@ -21,6 +21,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import (
     CalibratesCosts,
+    Calibration,
     CopiesViews,
     CostModel,
     Engine,
@@ -112,12 +113,12 @@ class CostModelMaker(ABC):
 
 
 @runtime_checkable
-class TakesFactor(Protocol):
-    """A `CostModelMaker` with an option for the factor of what was not measured."""
+class TakesCalibration(Protocol):
+    """A `CostModelMaker` with options for what was not measured: those of a `Calibration`."""
 
     @property
-    def factor(self) -> float | None:
-        """What computed times are multiplied by; None where the measured ones shall say so."""
+    def is_calibrated(self) -> bool:
+        """True where these options are given."""
         ...
 
 
@@ -162,22 +163,23 @@ class CostChoice:
         return ChosenCosts(costs, basis.own, self.registered)
 
     def calibrated(self, costs: CostModel, kernels: Iterable[Sequence[ir.Node]]) -> CostChoice:
-        """The choice with the factor that its measured times give to computed ones.
+        """The choice with the options that its measured times give to computed ones.
 
         Args:
             costs: its model, with what a target adds to it.
             kernels: of the model that is compiled.
 
         Returns:
-            This one where it has a factor already, or nothing gives one.
+            This one where it has them already, or nothing gives any.
         """
         maker = self.maker
-        if not isinstance(maker, TakesFactor) or maker.factor is not None:
+        fits = isinstance(maker, TakesCalibration) and not maker.is_calibrated
+        if not fits or not isinstance(costs, CalibratesCosts):
             return self
-        factor = costs.common_factor(kernels) if isinstance(costs, CalibratesCosts) else None
-        if factor is None:
+        found = costs.calibration(costs.measured_kernels(kernels))
+        if found is None:
             return self
-        maker = replace(maker, factor=factor)
+        maker = replace(self.maker, **found.options)
         return replace(self, maker=maker, text=spec_text.print_one(self.registered, maker))
 
     @property
@@ -342,12 +344,23 @@ class ChosenCosts:
         with COST_MODELS.at_work(self._registered):
             return self._costs.name_faults(names)
 
-    def common_factor(self, kernels: Iterable[Sequence[ir.Node]]) -> float | None:
+    def measured_kernels(
+        self, kernels: Iterable[Sequence[ir.Node]]
+    ) -> Sequence[tuple[Sequence[ir.Node], float]]:
+        """See `CalibratesCosts`; none of a model that calibrates nothing."""
+        if not isinstance(self._costs, CalibratesCosts):
+            return ()
+        with COST_MODELS.at_work(self._registered):
+            return self._costs.measured_kernels(kernels)
+
+    def calibration(
+        self, measured: Sequence[tuple[Sequence[ir.Node], float]]
+    ) -> Calibration | None:
         """See `CalibratesCosts`; None of a model that calibrates nothing."""
         if not isinstance(self._costs, CalibratesCosts):
             return None
         with COST_MODELS.at_work(self._registered):
-            return self._costs.common_factor(kernels)
+            return self._costs.calibration(measured)
 
     @property
     def measures(self) -> bool:
@@ -414,7 +427,8 @@ def refuse_refuted_times(target: object, bound_s: float, simulated_s: float) -> 
 
 
 def _measured(cost: NodeCost) -> tuple[float, ...]:
-    return (cost.measured_ops, cost.measured_s) if cost.measured_ops or cost.measured_s else ()
+    noted = (cost.measured_ops, cost.measured_s, cost.deviation_s)
+    return noted if any(noted) else ()
 
 
 def _place(node: ir.Node) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 import onnx_ir as ir
@@ -49,6 +49,7 @@ class NodeCost:
         modelled: False if the op has no formula, so that only its bytes were counted.
         measured_ops: ops of it with a measured time.
         measured_s: the part of `seconds` that was measured.
+        deviation_s: by how much `seconds` may be off; 0 where that is unknown.
         trip: the round trip of ops that run on the host; None of those that the chip runs.
     """
 
@@ -61,6 +62,7 @@ class NodeCost:
     modelled: bool = True
     measured_ops: int = 0
     measured_s: float = 0.0
+    deviation_s: float = 0.0
     trip: HostTrip | None = None
 
 
@@ -211,19 +213,46 @@ class MeasuredCosts(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """Computed times that were fitted to measured ones.
+
+    Attributes:
+        options: of the cost model that was chosen, for kernels without a measured time.
+        changes: what numbers of the description are multiplied by, by dotted key; empty where
+            there were too few kernels to fit them.
+        before: share of the measured seconds by which computed times are off.
+        after: the same once they are fitted.
+        left_out: that of kernels that a fit did not see, by the method that was fitted.
+        kernels: number of distinct kernels.
+    """
+
+    options: Mapping[str, str | float]
+    changes: Mapping[str, float] = field(default_factory=dict[str, float])
+    before: float = 0.0
+    after: float = 0.0
+    left_out: Mapping[str, float] = field(default_factory=dict[str, float])
+    kernels: int = 0
+
+
 @runtime_checkable
 class CalibratesCosts(Protocol):
-    """Costs of which some were measured, and which compare those with what is computed."""
+    """Costs of which some were measured, and which fit to those what is computed."""
 
-    def common_factor(self, kernels: Iterable[Sequence[ir.Node]]) -> float | None:
-        """How many times as long as computed kernels take, by those that were measured.
+    def measured_kernels(
+        self, kernels: Iterable[Sequence[ir.Node]]
+    ) -> Sequence[tuple[Sequence[ir.Node], float]]:
+        """Kernels that were measured, and single ops of the others, with their seconds.
 
         Args:
             kernels: of a model; each is one op, or ops that run as one.
-
-        Returns:
-            None where no kernel was measured that takes time.
         """
+        ...
+
+    def calibration(
+        self, measured: Sequence[tuple[Sequence[ir.Node], float]]
+    ) -> Calibration | None:
+        """The fit to measured kernels, maybe of several models; None where none takes time."""
         ...
 
 

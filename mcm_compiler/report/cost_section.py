@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import choice_of
 from mcm_compiler.components.cost_files import coverage, kernels_of_graphs, measured_costs
-from mcm_compiler.contracts.target import Target, cost_model_on
+from mcm_compiler.contracts.chips import kernels_of
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.target import Target, cost_model_on, machine_of
+from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.text.units import count_text, percent_text
 
 if TYPE_CHECKING:
@@ -49,7 +53,28 @@ def coverage_facts(
     chips = [(cost_model_on(target, chip), graphs[chip]) for chip in sorted(graphs)]
     found = coverage(kernels_of_graphs(chips, added))
     share = found.share
-    return {"ops": found.ops, "measured_ops": found.measured_ops, "measured_share": share}
+    facts: CoverageFacts = {
+        "ops": found.ops,
+        "measured_ops": found.measured_ops,
+        "measured_share": share,
+    }
+    if (deviation := _period_deviation(target, chips, sorted(graphs))) > 0.0:
+        facts["period_deviation"] = deviation
+    return facts
+
+
+def _period_deviation(
+    target: Target, chips: Sequence[tuple[CostModel, ir.Graph]], numbers: Sequence[int]
+) -> float:
+    """Share by which the period may be off if each kernel takes as much longer as it may."""
+    speed = machine_of(target).speed
+    busy_s, longest_s = 0.0, 0.0
+    for (model, graph), chip in zip(chips, numbers, strict=True):
+        costs = [model.group_cost(nodes) for nodes in kernels_of(placeable_nodes(graph))]
+        seconds = math.fsum(cost.seconds for cost in costs) / float(speed[chip])
+        off_s = math.fsum(cost.deviation_s for cost in costs) / float(speed[chip])
+        busy_s, longest_s = max(busy_s, seconds), max(longest_s, seconds + off_s)
+    return longest_s / busy_s - 1.0 if busy_s else 0.0
 
 
 def cost_model_phrase(report: Mapping[str, Any]) -> str | None:
@@ -62,7 +87,11 @@ def cost_model_phrase(report: Mapping[str, Any]) -> str | None:
         return str(chosen["model"])
     share = percent_text(found["measured_share"])
     ops = count_text(found["ops"], "op")
-    return f"{chosen['model']}: {found['measured_ops']} of {ops}, {share} of the seconds measured"
+    text = f"{chosen['model']}: {found['measured_ops']} of {ops}, {share} of the seconds measured"
+    off = found.get("period_deviation")
+    if off is None:
+        return text
+    return f"{text}; the period may be off by {percent_text(off)} (repeat and calibration errors)"
 
 
 STORAGE_SECTION: Final = "stored_widths"

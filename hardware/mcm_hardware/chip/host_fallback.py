@@ -22,6 +22,7 @@ import onnx_ir as ir
 from mcm_compiler.components.cost_files import measured_costs
 from mcm_compiler.contracts.cost import (
     CalibratesCosts,
+    Calibration,
     CopiesViews,
     CostModel,
     HostTrip,
@@ -195,11 +196,19 @@ class MeasuredHostFallbackCosts(HostFallbackCosts):
         """An error for each measured time whose op or kernel is not in the model."""
         return cast("MeasuredCosts", self.chips).name_faults(names)
 
-    def common_factor(self, kernels: Iterable[Sequence[ir.Node]]) -> float | None:
+    def measured_kernels(
+        self, kernels: Iterable[Sequence[ir.Node]]
+    ) -> Sequence[tuple[Sequence[ir.Node], float]]:
         """See `CalibratesCosts`; ops that the host runs are no measure of chips."""
         if not isinstance(self.chips, CalibratesCosts):
-            return None
-        return self.chips.common_factor(k for k in kernels if not any(map(self.on_host, k)))
+            return ()
+        return self.chips.measured_kernels(k for k in kernels if not any(map(self.on_host, k)))
+
+    def calibration(
+        self, measured: Sequence[tuple[Sequence[ir.Node], float]]
+    ) -> Calibration | None:
+        """See `CalibratesCosts`."""
+        return self.chips.calibration(measured) if isinstance(self.chips, CalibratesCosts) else None
 
 
 def with_host(

@@ -13,9 +13,17 @@ import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import CostBasis, CostModelMaker
 from mcm_compiler.contracts.chips import name_before_copying
-from mcm_compiler.contracts.cost import CostModel, ModelNames, NodeCost, OpCosts
-from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.contracts.cost import (
+    Calibration,
+    CostModel,
+    ModelNames,
+    NodeCost,
+    OpCosts,
+)
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.rounds import class_of
+from mcm_hardware.chip.calibration import PARTS, calibration, scaled
+from mcm_hardware.chip.roofline import Roofline
 from mcm_hardware.measured_times.times_file import MeasuredTime, TimesTable, op_kind, read_times
 
 
@@ -23,16 +31,21 @@ from mcm_hardware.measured_times.times_file import MeasuredTime, TimesTable, op_
 class TableCosts(CostModelMaker):
     """Times by name of op or kernel, or by kind of op; the rest by the target's own model.
 
-    Where the table has few of a model's kernels, what its rows have in common holds for the rest.
+    Where the table has few of a model's kernels, its rows calibrate the own model for the rest.
+    Scales of its constants or one factor do so, whichever predicts kernels better that were left
+    out.
 
     Attributes:
         file: the table.
         chip: kind of chip whose rows hold, where the table is about several.
-        factor: what times of the own model are multiplied by; None for the median of the rows'
-            times over those of the own model, for the model that is compiled.
+        factor: what times of the own model are multiplied by; without it and `scales`, the rows
+            decide for the model that is compiled.
+        scales: four numbers instead: what launches, and times of the MAC array, the vector unit and
+            the memory are multiplied by.
+        deviation: share by which computed times may be off.
 
     Raises:
-        ValueError: if the factor is no number above 0.
+        ValueError: if a number is not above 0, or factor and scales are given.
     """
 
     name: ClassVar[str] = "table"
@@ -42,10 +55,27 @@ class TableCosts(CostModelMaker):
     file: str
     chip: str = ""
     factor: float | None = None
+    scales: str = ""
+    deviation: float = 0.0
 
     def __post_init__(self) -> None:
         if self.factor is not None and not 0.0 < self.factor < math.inf:
             raise ValueError("factor has to be a number above 0")
+        if not 0.0 <= self.deviation < math.inf:
+            raise ValueError("deviation has to be a number, at least 0")
+        numbers = self._scales()
+        if self.scales and (self.factor is not None or len(numbers) != len(PARTS)):
+            raise ValueError(f"scales are {len(PARTS)} numbers: {', '.join(PARTS)}, and no factor")
+        if not all(0.0 < number < math.inf for number in numbers):
+            raise ValueError("scales have to be numbers above 0")
+
+    @property
+    def is_calibrated(self) -> bool:
+        """True where factor or scales are given."""
+        return self.factor is not None or bool(self.scales)
+
+    def _scales(self) -> tuple[float, ...]:
+        return tuple(map(float, self.scales.split()))
 
     def make(self, basis: CostBasis) -> OpCosts:
         """Reads the table.
@@ -54,7 +84,15 @@ class TableCosts(CostModelMaker):
             CompileError: MCM-C005, one diagnostic per fault of the table.
         """
         times = _read_once(basis.files["file"], basis.paths["file"], self.chip)
-        return MeasuredTimes(times, basis.own, 1.0 if self.factor is None else self.factor)
+        factor = 1.0 if self.factor is None else self.factor
+        rest = basis.own
+        if self.scales:
+            if type(basis.own) is not Roofline:
+                message = "the target's own cost model has no constants that scales could change"
+                hint = "give a factor instead"
+                raise CompileError.of("MCM-C003", message, "option scales of 'table'", hint)
+            rest = scaled(basis.own, self._scales())
+        return MeasuredTimes(times, basis.own, factor, rest=rest, deviation=self.deviation)
 
 
 _read_once = lru_cache(maxsize=1)(read_times)
@@ -79,14 +117,18 @@ class MeasuredTimes:
     Attributes:
         times: the table.
         own: the target's own model, for all that was not measured, and for operations and bytes.
-        factor: what times of the own model are multiplied by.
+        factor: what times of `rest` are multiplied by.
         name: printed with every number that comes from it.
+        rest: gives times that were not measured; None for `own`.
+        deviation: share by which those may be off.
     """
 
     times: TimesTable
     own: CostModel
     factor: float = 1.0
     name: str = "table"
+    rest: CostModel | None = None
+    deviation: float = 0.0
 
     def node_cost(self, node: ir.Node) -> NodeCost:
         """Cost of `node` on its own."""
@@ -96,41 +138,58 @@ class MeasuredTimes:
         """Cost of `nodes` run as one kernel."""
         cost = self.own.group_cost(nodes)
         if len(nodes) > 1 and (whole := self._of_kernel(nodes)) is not None:
-            return _measured(cost, whole.seconds, whole.seconds, len(nodes))
+            return _measured(cost, [whole], len(nodes))
         found = [(node, self._of_op(node)) for node in nodes]
-        rows = [time.seconds for _, time in found if time is not None]
+        rows = [time for _, time in found if time is not None]
         if not rows:
-            return replace(cost, seconds=cost.seconds * self.factor)
-        rest = [node for node, time in found if time is None]
-        measured_s = math.fsum(rows)
-        if not rest:
-            return _measured(cost, measured_s, measured_s, len(rows))
-        others = self.own.group_cost(rest)
+            return self._computed(cost, nodes)
+        measured = _measured(cost, rows, len(rows))
+        if len(rows) == len(nodes):
+            return measured
+        unmeasured = [node for node, time in found if time is None]
+        others = self._computed(self.own.group_cost(unmeasured), unmeasured)
         return replace(
-            _measured(cost, measured_s + others.seconds * self.factor, measured_s, len(rows)),
+            measured,
+            seconds=measured.seconds + others.seconds,
+            deviation_s=measured.deviation_s + others.deviation_s,
             modelled=others.modelled,
         )
 
-    def common_factor(self, kernels: Iterable[Sequence[ir.Node]]) -> float | None:
-        """The median of measured times over computed ones, weighted by the latter.
-
-        A median, since rows may be of kernels that the own model knows badly.
-        """
-        ratios: list[tuple[float, float]] = []
+    def measured_kernels(
+        self, kernels: Iterable[Sequence[ir.Node]]
+    ) -> list[tuple[Sequence[ir.Node], float]]:
+        """See `CalibratesCosts`."""
+        measured: list[tuple[Sequence[ir.Node], float]] = []
         for nodes in kernels:
             whole = self._of_kernel(nodes) if len(nodes) > 1 else None
             if whole is not None:
-                ratios.append((whole.seconds, self.own.group_cost(nodes).seconds))
+                measured.append((nodes, whole.seconds))
                 continue
             found = [(node, time) for node in nodes if (time := self._of_op(node)) is not None]
-            ratios += [(time.seconds, self.own.node_cost(node).seconds) for node, time in found]
-        ratios = sorted((m / own, own) for m, own in ratios if m > 0.0 and own > 0.0)
+            measured += [((node,), time.seconds) for node, time in found]
+        return measured
+
+    def calibration(
+        self, measured: Sequence[tuple[Sequence[ir.Node], float]]
+    ) -> Calibration | None:
+        """See `CalibratesCosts`; the common factor is a median, weighted by computed times.
+
+        A median, since rows may be of kernels that the own model knows badly.
+        """
+        times = [(seconds, self.own.group_cost(nodes).seconds) for nodes, seconds in measured]
+        ratios = sorted((m / own, own) for m, own in times if m > 0.0 and own > 0.0)
         half, reached = math.fsum(own for _, own in ratios) / 2, 0.0
         for ratio, own in ratios:
             reached += own
             if reached >= half:
-                return ratio
+                return calibration(self.own, measured, ratio)
         return None
+
+    def _computed(self, cost: NodeCost, nodes: Sequence[ir.Node]) -> NodeCost:
+        """A cost of the own model with the time that holds where none was measured."""
+        computed_s = cost.seconds if self.rest is None else self.rest.group_cost(nodes).seconds
+        seconds = computed_s * self.factor
+        return replace(cost, seconds=seconds, deviation_s=seconds * self.deviation)
 
     def name_faults(self, names: ModelNames) -> Sequence[Diagnostic]:
         """MCM-C006 for each row whose op or kernel is not there, MCM-C005 for two of one."""
@@ -207,8 +266,16 @@ class MeasuredTimes:
         )
 
 
-def _measured(cost: NodeCost, seconds: float, measured_s: float, ops: int) -> NodeCost:
-    return replace(cost, seconds=seconds, modelled=True, measured_ops=ops, measured_s=measured_s)
+def _measured(cost: NodeCost, times: Sequence[MeasuredTime], ops: int) -> NodeCost:
+    seconds = math.fsum(time.seconds for time in times)
+    return replace(
+        cost,
+        seconds=seconds,
+        modelled=True,
+        measured_ops=ops,
+        measured_s=seconds,
+        deviation_s=math.fsum(time.seconds * time.spread for time in times),
+    )
 
 
 def _names(node: ir.Node) -> list[str]:

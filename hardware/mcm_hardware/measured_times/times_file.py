@@ -25,6 +25,8 @@ NOTES = ("count", "how", "machine")
 
 COLUMNS = (*SUBJECTS, "inputs", "type", "chip", "seconds", "spread", *NOTES)
 
+MAX_SPREAD = 1e3
+
 MAX_FAULTS = 20
 """Faults that are spelled out."""
 
@@ -168,7 +170,8 @@ def _take(reading: _Reading, line: int, row: Row) -> None:
             return
     elif (*key[:-1], reading.chip) in reading.seen and reading.chip:
         return  # the row of this kind of chip wins
-    time = MeasuredTime(seconds, line)
+    spread = _spread(reading, line, row.get("spread", "").strip() or "0", subject)
+    time = MeasuredTime(seconds, line, spread)
     if column == "node":
         reading.times.nodes[subject] = time
     elif column == "kernel":
@@ -196,6 +199,15 @@ def _seconds(reading: _Reading, line: int, text: str, subject: str) -> float | N
         reading.fault(line, f"the time of {quote(subject)} is {why}: {text[:40]}", hint)
         return None
     return seconds
+
+
+def _spread(reading: _Reading, line: int, text: str, subject: str) -> float:
+    """The repeat error of a row; 0 after its fault."""
+    if _NUMBER.fullmatch(text) and 0.0 <= float(text) <= MAX_SPREAD:
+        return float(text)
+    message = f"the spread of {quote(subject)} is {quote(text[:40])}, which is no share of a time"
+    reading.fault(line, message, "write a number such as 0.02, or leave it out")
+    return 0.0
 
 
 def _kind_holds(reading: _Reading, line: int, inputs: str, dtype: str) -> bool:
@@ -232,10 +244,17 @@ def _check_chip(reading: _Reading) -> None:
 
 
 class MeasuredTime(NamedTuple):
-    """Seconds on a chip of speed 1, and the line of the table that says so."""
+    """Seconds on a chip of speed 1.
+
+    Attributes:
+        seconds: the time.
+        line: of the table.
+        spread: repeat error as a share of the time.
+    """
 
     seconds: float
     line: int
+    spread: float = 0.0
 
 
 class OpKind(NamedTuple):

@@ -211,7 +211,13 @@ class DiagnosticRow(TypedDict):
 
 
 CoverageFacts = TypedDict(
-    "CoverageFacts", {"ops": Size, "measured_ops": Size, "measured_share": Share}
+    "CoverageFacts",
+    {
+        "ops": Size,
+        "measured_ops": Size,
+        "measured_share": Share,
+        "period_deviation": NotRequired[Amount],
+    },
 )
 """How much of the chips' time was measured.
 
@@ -219,6 +225,8 @@ Attributes:
     ops: ops of one pipeline.
     measured_ops: those whose time was measured, alone or with their kernel.
     measured_share: share of the seconds of all kernels that was measured.
+    period_deviation: share by which the period may be longer, by repeat errors of measured times
+        and the error of computed ones; missing where neither is known.
 """
 
 CostChoice = TypedDict("CostChoice", {"model": str, "files": dict[str, str]})

@@ -17,15 +17,22 @@ from mcm_compiler.api import compile_model
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
 from mcm_compiler.components.cost_choice import with_cost_model
 from mcm_compiler.components.cost_files import held_files
-from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import run_batches
 from mcm_compiler.measuring import kernel_times
+from mcm_compiler.measuring.calibrated_target import calibrated_target
 from mcm_compiler.measuring.devices import MeasuringDevice, Profile
 from mcm_compiler.measuring.executed_nodes import ExecutedNodes, seconds_of_kernels
 from mcm_compiler.measuring.kernel_times import measure_folder
 from mcm_compiler.measuring.measurement import device_of
-from mcm_compiler.measuring.times_files import changed_machine, machine_facts, times_text
+from mcm_compiler.measuring.times_files import (
+    changed_machine,
+    machine_facts,
+    machine_file,
+    machine_text,
+    times_text,
+)
 from mcm_hardware.measured_times.onnxruntime_device import OnnxRuntimeDevice
 
 MODEL = "zoo:plain-cnn{image_size=16,stages=2,blocks=1,width=16}"
@@ -134,6 +141,80 @@ def test_changed_machine_names_what_changed() -> None:
     assert (found.code, found.at) == ("MCM-C013", "a.machine.toml")
     assert "cpu: 'slide rule' then, 'abacus' now" in found.message
     assert "threads" not in found.message
+
+
+def measured_files(opened: OpenedFolder, tmp_path: Path, **facts: str) -> Path:
+    """A table of times three times as long as the target's own, and its machine."""
+    table = tmp_path / "t.times.csv"
+    own = load_target("cpu-ring").cost_model()
+    kernels = [
+        kernel_times.KernelTime(
+            kernel_times.kernel_name(nodes), 3.0 * own.group_cost(nodes).seconds, 0.01, 10
+        )
+        for chip in opened.chips
+        for nodes in kernel_times.kernels_of(chip.model.graph)
+    ]
+    table.write_text(times_text(kernels, "here"))
+    machine = {**machine_facts(OnnxRuntimeDevice()), **facts}
+    machine_file(table).write_text(machine_text(machine, {"name": "m"}, 5e9))
+    return table
+
+
+def test_target_is_calibrated_by_measured_times(opened: OpenedFolder, tmp_path: Path) -> None:
+    table = measured_files(opened, tmp_path)
+    found = calibrated_target([(opened.path, table)])
+    assert not found.diagnostics
+    assert found.fit.before == pytest.approx(2 / 3, rel=1e-3)
+    assert found.fit.after < 1e-3
+    before, after = found.numbers["chip.mac_array.clock_mhz"]
+    assert after == pytest.approx(before / 3, rel=1e-3)
+    assert found.numbers["link.bandwidth_gb_per_s"] == (8.0, 5.0)
+    target = target_from_text("mine", found.text)
+    (nodes, *_) = kernel_times.kernels_of(opened.chips[0].model.graph)
+    times = [t.cost_model().group_cost(nodes).seconds for t in (target, load_target("cpu-ring"))]
+    assert times[0] == pytest.approx(3 * times[1], rel=1e-3)
+
+
+def test_calibration_names_what_changed_on_the_machine(
+    opened: OpenedFolder, tmp_path: Path
+) -> None:
+    table = measured_files(opened, tmp_path, runtime="onnxruntime 0.1")
+    (note,) = calibrated_target([(opened.path, table)]).diagnostics
+    assert (note.code, note.at) == ("MCM-C013", str(tmp_path / "t.machine.toml"))
+    assert "runtime: 'onnxruntime 0.1' then" in note.message
+
+
+def test_folders_of_different_targets_are_not_calibrated_together(
+    opened: OpenedFolder, tmp_path: Path
+) -> None:
+    options = CompileOptions(level=0, replicas=1, round=1)
+    compile_model(MODEL, "mcm4", options, output=tmp_path / "other")
+    table = measured_files(opened, tmp_path)
+    with pytest.raises(CompileError) as caught:
+        calibrated_target([(opened.path, table), (tmp_path / "other", table)])
+    assert caught.value.diagnostics[0].code == "MCM-C015"
+
+
+def test_few_kernels_calibrate_no_target(opened: OpenedFolder, tmp_path: Path) -> None:
+    table = measured_files(opened, tmp_path)
+    table.write_text("".join(table.read_text().splitlines(keepends=True)[:2]))
+    with pytest.raises(CompileError) as caught:
+        calibrated_target([(opened.path, table)])
+    assert caught.value.diagnostics[0].code == "MCM-C014"
+
+
+def test_report_says_how_far_the_period_may_be_off(opened: OpenedFolder, tmp_path: Path) -> None:
+    table = measured_files(opened, tmp_path)
+    few = table.read_text().splitlines(keepends=True)
+    table.write_text("".join([*few[:4]]))
+    options = CompileOptions(
+        level=0, replicas=1, round=1, chips=2, cost_model=f"table{{file={table}}}"
+    )
+    folder = tmp_path / "out"
+    compile_model(MODEL, "cpu-ring", options, output=folder)
+    coverage = open_folder(folder).report["chosen_cost_model"]["coverage"]
+    assert 0.0 < coverage["measured_share"] < 1.0
+    assert 0.0 < coverage["period_deviation"] <= 0.01 + 1e-9
 
 
 def _graph() -> ir.Graph:

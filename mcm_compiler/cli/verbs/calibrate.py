@@ -1,0 +1,75 @@
+"""`mcmc calibrate`: the numbers of a target from measured times of kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mcm_compiler.cli.verb import FILE, FORCE, FORMAT, argument, verb
+from mcm_compiler.text.option_fields import asked
+
+if TYPE_CHECKING:
+    from mcm_compiler.measuring.calibrated_target import CalibratedTarget
+
+
+@verb(("calibrate out -o machine.toml", "calibrate bert resnet -o machine.toml"))
+def command(
+    folders: tuple[Path, ...] = argument("FOLDER...", nargs=-1, required=True, type=FILE),
+    times: Path | None = asked(
+        "path", "Input", "Table of a single FOLDER.  [default: FOLDER.times.csv, here]"
+    ),
+    output: Path = asked(
+        "new file", "", "Description to write, for --target.", short="-o", required=True
+    ),
+    force: bool = FORCE,
+    output_format: str = FORMAT,
+) -> None:  # fmt: skip
+    """Fit the numbers of the target of FOLDER to the times that mcmc measure wrote for it.
+
+    Launches, MAC array, vector unit and memory are fitted to the kernels of all folders, links to
+    the rate of copies. If one factor on all times predicts kernels that a fit did not see better
+    than four numbers do, the factor changes them alike.
+    """
+    from mcm_compiler.cli.output_files import write_with_parents
+    from mcm_compiler.cli.show import show_diagnostics, show_json, wrote
+    from mcm_compiler.measuring.calibrated_target import calibrated_target
+    from mcm_compiler.measuring.times_files import SUFFIX
+
+    if times is not None and len(folders) > 1:
+        raise click.UsageError("--times is for a single folder")
+    tables = [times or Path(f"{folder.resolve().name}{SUFFIX}") for folder in folders]
+    found = calibrated_target(list(zip(folders, tables, strict=True)))
+    show_diagnostics(found.diagnostics)
+    write_with_parents(output, found.text.encode("utf-8"))
+    if output_format == "json":
+        fit = found.fit
+        show_json(
+            {
+                "numbers": {key: list(pair) for key, pair in found.numbers.items()},
+                "kernels": fit.kernels,
+                "error": {"before": fit.before, "after": fit.after, "left_out": dict(fit.left_out)},
+            }
+        )
+    else:
+        _show(found)
+    wrote(output)
+
+
+def _show(found: CalibratedTarget) -> None:
+    from mcm_compiler.cli.show import show_table
+    from mcm_compiler.text.units import count_text, percent_text
+
+    rows = [(key, f"{old:.4g}", f"{new:.4g}") for key, (old, new) in found.numbers.items()]
+    show_table([("number", "before", "after"), *rows])
+    fit = found.fit
+    click.echo(
+        f"error of {count_text(fit.kernels, 'distinct kernel')}: {percent_text(fit.before)} of "
+        f"their time before, {percent_text(fit.after)} after"
+    )
+    chosen, other = sorted(fit.left_out, key=lambda method: fit.left_out[method])
+    click.echo(
+        f"on kernels left out of a fit: {chosen} {percent_text(fit.left_out[chosen])} (chosen), "
+        f"{other} {percent_text(fit.left_out[other])}"
+    )
