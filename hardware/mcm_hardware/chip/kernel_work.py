@@ -24,6 +24,9 @@ APPENDING = frozenset({"Concat", "TensorScatter"})
 RANGES = frozenset({"Concat", "Slice"})
 """Ops whose results stay in SRAM, as ranges of what a kernel reads."""
 
+_REPEATING = frozenset({"Expand", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+"""Ops behind which a kernel need not scale by a number: it can do so before them."""
+
 
 @dataclass(frozen=True)
 class KernelGemm:
@@ -90,7 +93,8 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
 
     SRAM is read for values that enter the group, each once, and written for values that leave it:
     that are read outside or are graph outputs. What passes between its ops stays in registers. A
-    view inside stands for the memory behind it.
+    view inside stands for the memory behind it. Where a value is repeated and then multiplied by a
+    number, as a cache is whose heads are shared, it is multiplied first.
 
     Args:
         nodes: the ops in topological order; without control flow, whose cost is in its bodies.
@@ -105,6 +109,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
     in_registers: set[ir.Value] = set()
     reads: dict[ir.Value, int] = {}
     leaving: dict[ir.Value, None] = {}
+    once: dict[ir.Value, int] = {}
     gemms: list[KernelGemm] = []
     rights: list[ir.Value | None] = []
     lane_ops = data_bytes = data_read_bytes = 0
@@ -119,6 +124,8 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
             written |= _written_bytes(node, storage)
             if node.op_type not in RANGES or not in_registers.isdisjoint(sources):
                 in_registers.update(node.outputs)
+        if node.op_type in _REPEATING and (source := node.inputs[0]) is not None:
+            once[node.outputs[0]] = once.get(source, element_count(source))
         modelled = modelled and work is not None
         work = work or MOVES_ONLY
         if work.execution == "kernel":
@@ -128,7 +135,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
             chained = right is None or sources[0] in produced or not is_constant(right)
             several = len(work.gemms) > 1  # of weights of their own
             rights += [None if chained or several else right] * len(work.gemms)
-            lane_ops += _lane_ops(node, work, storage)
+            lane_ops += _lane_ops(node, _scaled_once(node, work, once), storage)
             for value, size in _operand_bytes(node, work, storage).items():
                 root = behind.get(value, value)
                 if root not in produced:
@@ -148,6 +155,17 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
         runs=runs,
         modelled=modelled,
     )
+
+
+def _scaled_once(node: ir.Node, work: Work, once: Mapping[ir.Value, int]) -> Work:
+    """The work of an op; of a product of a repeated value with a number, that before repeating."""
+    if node.op_type != "Mul":
+        return work
+    values = sorted((v for v in node.inputs if v is not None), key=element_count)
+    number, value = values[0], values[-1]
+    if value not in once or element_count(number) != 1:
+        return work
+    return replace(work, lane_ops=min(work.lane_ops, once[value]))
 
 
 def _together(

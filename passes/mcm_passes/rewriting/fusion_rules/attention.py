@@ -17,8 +17,9 @@ from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 _ON_SCORES = frozenset({"Add", "Cast", "Clip", "Div", "Max", "Mul", "Sub", "Tanh", "Where"})
 _ON_PROBABILITIES = frozenset({"Cast", "Dropout", "Mul", "Where"})
 _ON_CACHE = frozenset(
-    {"Cast", "Concat", "DequantizeLinear", "Expand", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-)
+    {"Cast", "Concat", "DequantizeLinear", "Expand", "Mul", "Reshape", "Squeeze", "Transpose",
+     "Unsqueeze"}
+)  # fmt: skip
 _MAX_STEPS = 8
 _MAX_SEARCHED = 32
 
@@ -64,8 +65,11 @@ def _read_cache(graph: FusionGraph, value: ir.Value | None) -> set[int]:
         position = graph.producer_of(value, *_ON_CACHE)
         if position is None or graph.only_reader(position) is None:
             break
+        scaled = graph.op(position) == "Mul"  # by a constant: exporters scale keys and queries
+        if scaled and len(graph.operands(position)) != 1:
+            break
         found.add(position)
-        value = graph.nodes[position].inputs[0]
+        value = graph.operands(position)[0] if scaled else graph.nodes[position].inputs[0]
     is_cache = value is not None and (value.is_graph_output() or value.is_graph_input())
     return found if is_cache else set()
 

@@ -124,6 +124,18 @@ def test_rows_of_products_by_one_weight_go_through_the_array_together(model, chi
     assert cost("y = MatMul (x, w) v = Flatten (y) z = MatMul (v, w)").seconds > together.seconds
 
 
+@pytest.mark.parametrize(("number", "lane_ops"), [(1, 64), (8, 256)])
+def test_a_repeated_value_is_scaled_before_it_is_repeated(model, chip, number, lane_ops):
+    graph = model(
+        f"g (float[8,8] x, int64[2] many, float[{number}] f) => (float[32,8] y)"
+        " { v = Expand (x, many) y = Mul (f, v) }"
+    ).graph
+    repeated, scaled = graph
+    repeated.outputs[0].shape = ir.Shape([32, 8])
+    assert kernel_work([repeated, scaled], chip.storage).lane_ops == lane_ops
+    assert kernel_work([scaled], chip.storage).lane_ops == 256
+
+
 def test_products_of_one_op_by_weights_of_their_own_stay_apart(model, chip):
     graph = model(
         "g (float[1,2,16] x, float[1,64,16] w, float[1,64,16] r) => (float[1,1,2,16] z)"

@@ -256,3 +256,28 @@ def test_rules_of_plug_ins_are_tried_before_the_one_they_name(before, expected):
         for name in ("z_rule", "a_rule"):
             FUSION_RULES.remove(name)
     assert Fuse().rules == tuple(ONNX_RULES)
+
+
+KEYS = "ku = Unsqueeze (kp, at) kx = Expand (ku, many) kr = Reshape (kx, back)"
+
+
+@pytest.mark.parametrize(
+    ("scaled", "size"),
+    [
+        ("kt = Transpose <perm = [0, 1, 3, 2]> (kr) ks = Mul (kt, half)", 12),
+        ("ks = Transpose <perm = [0, 1, 3, 2]> (kr)", 11),
+        # By something else than a number of the model, the scaled cache is another one.
+        ("kt = Transpose <perm = [0, 1, 3, 2]> (kr) ks = Mul (kt, f)", 7),
+    ],
+)
+def test_a_cache_is_read_as_it_is_stored_also_where_keys_are_scaled(scaled: str, size: int) -> None:
+    """As exporters write scaled_dot_product_attention, which scales queries and keys."""
+    text = (
+        "m (float[1,4,1,8] q, float[1,2,6,8] k, float[1,2,1,8] n, float[1] f)"
+        " => (float[1,4,1,8] y, float[1,2,7,8] kp) <int64[1] at = {2}, int64[5] many ="
+        " {1,2,2,7,8}, int64[4] back = {1,4,7,8}> {"
+        f" {HALF} kp = Concat <axis = 2> (k, n) {KEYS} {scaled} s = MatMul (q, ks) a = Add (s, f)"
+        " p = Softmax <axis = -1> (a) vu = Unsqueeze (kp, at) vx = Expand (vu, many)"
+        " vr = Reshape (vx, back) y = MatMul (p, vr) }"
+    )
+    assert ("attention", size) in groups(text)
