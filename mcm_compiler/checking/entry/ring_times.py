@@ -12,9 +12,9 @@ from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.execution.ring.plan import RingPlan, RingResult
 from mcm_compiler.text.units import percent_text, seconds_text
 
-QUIET = 0.2
+QUIET = 0.1
 """Share of the rounds of equal inputs that take a chip less than what counts. What others do on the
-machine only adds to the others: in company repeats differ by 1 to 2 %, and means by 4 to 7 %."""
+machine only adds to the others: on a busy one repeats differ by 1 to 5 %, and means by 4 to 9 %."""
 
 
 def ring_data(

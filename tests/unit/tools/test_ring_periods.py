@@ -1,0 +1,45 @@
+"""Random cuts are valid, and predictions that are right come out as right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.generators.partition_problems import make_problem
+from tools.reproduce.machines.ring_periods import first_chip, summary
+
+
+@pytest.mark.parametrize(("last_us", "different"), [(90, 1), (1, 5)])
+def test_each_cut_leaves_work_on_both_chips_and_no_edge_backwards(
+    last_us: int, different: int
+) -> None:
+    edges = [(0, 2), (1, 2), (2, 3), (2, 4), (3, 5), (4, 5)]
+    problem = make_problem([1, 1, 1, 1, 1, last_us], edges)
+    cuts = [first_chip(problem, seed) for seed in range(20)]
+    for chips in cuts:
+        assert set(chips.values()) == {0, 1}
+        assert all(chips[problem.names[a]] <= chips[problem.names[b]] for a, b in edges)
+    assert len({tuple(sorted(chips.items())) for chips in cuts}) >= different
+
+
+def test_right_predictions_have_no_error() -> None:
+    rng = np.random.default_rng(0)
+    true_s = rng.random(8) + 0.5
+    kernels = [(f"k{n}", "Conv", 1.0, float(s)) for n, s in enumerate(true_s)]
+    records: list[dict[str, Any]] = [{"kernels": kernels, "period_s": float(true_s.sum())}]
+    for cut in (1, 2, 3, 4, 5, 6, 7, 2, 3, 4, 5, 6):
+        busy_s = [float(true_s[:cut].sum()), float(true_s[cut:].sum())]
+        records.append(
+            {
+                "chips": ["1" * cut + "0" * (8 - cut), "0" * cut + "1" * (8 - cut)],
+                "busy_s": busy_s, "noise": [0.0, 0.0], "period_cpu_s": max(busy_s),
+                "repeat_error": 0.0, "outputs_equal": True,
+            }
+        )  # fmt: skip
+    found = summary(records)
+    assert found["in place: rank correlation"] == pytest.approx(1.0)
+    assert found["in place: error"] == 0.0
+    assert found["busy times of 10: error"] < 0.01 < found["busy times of 1: error"]
+    assert found["best over one process"] > 1.5
