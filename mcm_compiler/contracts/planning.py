@@ -137,20 +137,17 @@ class Planner(Named, Protocol):
         ...
 
 
-def planner_of(text: str, *further: tuple[str, str]) -> Planner:
-    """The registered planner that a text such as `auto-map{search=exact}` stands for.
+def planner_of(text: str) -> Planner:
+    """The registered planner that a text such as `auto-map` stands for.
 
     Args:
         text: its text form.
-        further: more options, by name.
 
     Raises:
         CompileError: MCM-U001 to MCM-U003 for text, options and names, MCM-X007 for what is no
             planner.
     """
-    spec = spec_text.parse_one(text)
-    spec = spec_text.Spec(spec.name, (*spec.options, *further))
-    return cast("Planner", PLANNERS.made(spec))
+    return cast("Planner", PLANNERS.made(spec_text.parse_one(text)))
 
 
 def planned_by(text: str, planner: Planner, request: PlanRequest) -> PlanAnswer:

@@ -16,7 +16,7 @@ from mcm_compiler.cli.main import cli
 from mcm_compiler.options import DEFAULT_PIPELINE
 
 MODEL = "zoo:gpt2-tiny"
-EXACT = ("--planner", "auto-map{search=exact}")
+EXACT = ("--planner", "auto-map")
 
 
 def mcmc(*arguments):
@@ -280,25 +280,6 @@ def test_a_cluster_is_planned_for_in_all_combinations():
     assert chosen[0]["seconds"] == min(e["seconds"] for e in data["estimates"] if e["seconds"])
 
 
-def test_learning_is_compared_with_the_exact_answer():
-    model = "zoo:bert{layers=2,hidden=64,heads=8,intermediate=128,vocab=500,seq=16,batch=8}"
-    asked = ("--target", "config-a", "--stages", "2", "--operator", "2", "--seed", "3")
-    dqn = ("--planner", "auto-map{search=dqn}", "--objective", "paper-count", "--format", "json")
-    result = mcmc("parallelize", model, *asked, *dqn)
-    assert result.exit_code == 0, result.output
-    search = json.loads(result.stdout)["search"]
-    assert {(r["decides"], r["method"]) for r in search} >= {
-        ("OPP", "dqn"),
-        ("OPP", "cp-sat"),
-        ("ADP", "dqn"),
-        ("PP", "dqn"),
-    }
-    found = {r["decides"]: r for r in search if r["method"] == "dqn"}
-    assert found["ADP"]["gap"] == 0.0
-    assert found["OPP"]["gap"] == 0.0
-    assert 0.0 <= found["PP"]["gap"] < 0.05
-
-
 def test_mcm_s027_a_degree_that_nothing_can_take():
     result = mcmc("parallelize", MODEL, "--target", "mcm36", "--operator", "2000")
     assert result.exit_code == 1
@@ -379,28 +360,10 @@ def chain_of(workspace, weights):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (("--search", "exact"), "auto-map{search=exact}"),
-        (("--search", "exact", "--no-linkage"), "auto-map{search=exact,linkage=false}"),
-    ],
-)
-def test_old_spellings_plan_the_same_and_tell_the_new_ones(old, new):
-    asked = ("parallelize", MODEL, "--target", "mcm4", "--operator", "2", "--format", "json")
-    before, now = mcmc(*asked, *old), mcmc(*asked, "--planner", new)
-    assert (before.exit_code, now.exit_code) == (0, 0), before.output
-    assert before.stdout == now.stdout
-    assert before.stderr.count("note[MCM-U007]") == len([o for o in old if o.startswith("--")])
-    assert "write --planner 'auto-map{search=exact}'" in before.stderr
-    assert "MCM-U007" not in now.stderr
-
-
-@pytest.mark.parametrize(
     ("planner", "code", "part"),
     [
         ("auto-mop", "MCM-U003", "did you mean auto-map?"),
-        ("auto-map{search=luck}", "MCM-U002", "'luck' is not one of dqn, exact"),
-        ("auto-map{luck=1}", "MCM-U002", "its options: linkage, search"),
+        ("auto-map{luck=1}", "MCM-U002", "luck"),
         ("auto-map{", "MCM-U001", "expected an option name"),
     ],
 )
@@ -418,7 +381,7 @@ def test_a_planner_plans_within_a_compile(workspace):
     assert mcmc("parallelize", MODEL, *asked).exit_code == 0
     options = ("--target", "mcm4", "--partitioner", "dp", "--seed", "0")
     assert mcmc("compile", MODEL, *options, "--plan", plan, "-o", apart).exit_code == 0
-    first = 'apply_plan{planner="auto-map{search=exact}",operator=2}'
+    first = "apply_plan{planner=auto-map,operator=2}"
     passes = f"{first},{DEFAULT_PIPELINE}"
     result = mcmc("compile", MODEL, *options, "--passes", passes, "-o", together)
     assert result.exit_code == 0, result.output

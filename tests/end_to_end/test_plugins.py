@@ -200,7 +200,7 @@ def test_installed_cost_model_refuses_with_its_own_diagnostic(
 
 
 def test_a_planner_takes_the_cost_model_too(mcmc: Mcmc, folder: Path) -> None:
-    plan = ("parallelize", "model.onnx", "--target", "mcm4", "--planner", "auto-map{search=exact}",
+    plan = ("parallelize", "model.onnx", "--target", "mcm4", "--planner", "auto-map",
             "--operator", "1")  # fmt: skip
     slow = ("--plugin", COSTS, "--cost-model", "memory_bound{gb_per_s=0.001}")
     seconds: list[float] = []

@@ -73,10 +73,6 @@ COMMANDS = {
         *("parallelize", "net.onnx", "--target", "mcm4", "--operator", "2"),
         *("--objective", "paper-count"),
     ),
-    "learned plan": (
-        *("parallelize", "net.onnx", "--target", "mcm4", "--operator", "2"),
-        *("--planner", "auto-map{search=dqn}"),
-    ),
     "strategies": ("strategies", "--format", "json"),
     "trainers": ("train",),
 }
@@ -143,9 +139,9 @@ def test_what_is_asked_for_by_name_is_refused(work, done, name):
 def test_a_trained_policy_and_plans_do_without(done):
     assert done["drawn"].status == 0, done["drawn"].err
     assert "MCM-L0" not in done["drawn"].err
-    for plan in (done["plan"], done["learned plan"]):
-        assert plan.status == 0, plan.err
-        assert "MCM-L0" not in plan.out + plan.err
+    plan = done["plan"]
+    assert plan.status == 0, plan.err
+    assert "MCM-L0" not in plan.out + plan.err
 
 
 def test_lists_say_who_needs_what(done):

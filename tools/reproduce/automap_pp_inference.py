@@ -28,6 +28,8 @@ from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 import numpy as np  # noqa: E402
+from automap_dqn.network import initial_weights  # noqa: E402
+from automap_dqn.planning_environment import best_places  # noqa: E402
 from pipeline_policy.policy_environment import POLICY_LAYOUT, QNetwork  # noqa: E402
 from pipeline_policy.policy_inference import (  # noqa: E402
     BEAM,
@@ -47,9 +49,7 @@ from pipeline_rows import (  # noqa: E402
     write,
 )
 
-from mcm_models.dqn.network import initial_weights  # noqa: E402
 from mcm_models.pipelines.kernels import length_s  # noqa: E402
-from mcm_models.pipelines.planning_environment import best_places  # noqa: E402
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem  # noqa: E402
 from mcm_models.pipelines.tables import pipeline_tables  # noqa: E402
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining  # noqa: E402

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.cli.show import old_spelling, show_diagnostics, show_json, show_table, wrote
+from mcm_compiler.cli.show import show_diagnostics, show_json, show_table, wrote
 from mcm_compiler.cli.verb import FORCE, FORMAT, MODEL, TARGET, fields_of, verb
 from mcm_compiler.contracts.requests import PlanOptions
 from mcm_compiler.options import CompileOptions
@@ -17,7 +17,6 @@ from mcm_compiler.text.option_fields import asked
 
 if TYPE_CHECKING:
     from mcm_compiler.contracts.planning import PlanAnswer, Planner, PlanRequest
-    from mcm_compiler.diagnostics import Diagnostic
     from mcm_compiler.variants.plan_changes import StepChange
 
 DEFAULT_PLANNER = "auto-map"
@@ -38,12 +37,10 @@ def command(
     model: str = MODEL,
     target: str = TARGET,
     planner: str = asked(
-        "text", "Search", "Who plans, with its options, such as 'auto-map{search=dqn}'.",
-        DEFAULT_PLANNER, shown=DEFAULT_PLANNER, metavar="NAME{...}", names="PLANNERS",
+        "text", "Search", "Planner, with its options.", DEFAULT_PLANNER, shown=DEFAULT_PLANNER,
+        metavar="NAME{...}", names="PLANNERS",
     ),
-    search: str | None = asked("text", "", "", hidden=True),
     plan_options: dict[str, Any] = fields_of(PlanOptions),
-    linkage: bool | None = asked("switch", "", "", hidden=True),
     why: tuple[str, ...] = asked(
         "patterns", "", "Print what forces or forbids a choice instead of a plan. Repeatable.", (),
         metavar="TENSOR.DIM",
@@ -93,9 +90,7 @@ def command(
         further = {f"--{name}": plan_options.get(name) for name in ("operator", "training")}
         _refuse_beside("--plan", {**degrees, **further, **changed})
     options = PlanOptions(**plan_options)
-    old = {"search": search, "linkage": None if linkage is None else str(linkage).lower()}
-    of_planner = {option: value for option, value in old.items() if value is not None}
-    made = planner_of(planner, *of_planner.items())
+    made = planner_of(planner)
     package = load_cluster(target) if sensitivities else load_plannable(target)
     asked_of_model = CompileOptions(**of_model)
     if asked_of_model.cost_model is not None:
@@ -136,7 +131,7 @@ def command(
                     write_model(make(imported, result.plan), path, inline_bytes=0)
     wrote(output, annotated, sharded)
     _show(result, output_format, changes)
-    show_diagnostics([*notes, *result.diagnostics, *_old_spellings(name, of_planner)])
+    show_diagnostics([*notes, *result.diagnostics])
 
 
 def _searched(
@@ -166,18 +161,6 @@ def _refuse_beside(option: str, others: Mapping[str, object]) -> None:
     given = next((name for name, value in others.items() if value is not None), None)
     if given is not None:
         raise click.UsageError(f"{option} takes no {given}")
-
-
-def _old_spellings(planner: str, old: Mapping[str, str]) -> list[Diagnostic]:
-    """Notes about options that were those of the verb, and are the planner's."""
-    flags = {"true": "--linkage", "false": "--no-linkage"}
-    return [
-        old_spelling(
-            flags[value] if name == "linkage" else f"--{name} {value}",
-            f"--planner '{planner}{{{name}={value}}}'",
-        )
-        for name, value in old.items()
-    ]
 
 
 def _tell(line: str) -> None:

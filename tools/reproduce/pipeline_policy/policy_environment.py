@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from automap_dqn.learner import Observation
+from automap_dqn.network import QLayout, Singles, initial_weights, q_values
 from numpy.typing import NDArray
 
-from mcm_models.dqn.learner import Observation
-from mcm_models.dqn.network import QLayout, Singles, initial_weights, q_values
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.tables import PipelineTables
@@ -118,7 +118,7 @@ class CaseState:
 
 
 class CaseEnvironment:
-    """Implements `mcm_models.dqn.learner.Environment`.
+    """Implements `automap_dqn.learner.Environment`.
 
     Args:
         cases: to draw from, uniformly.

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+from automap_dqn.network import QLayout
 from msgspec import Meta
 
 from mcm_models.cards import CheckpointCard, CheckpointKind
-from mcm_models.dqn.network import QLayout
 from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem

@@ -10,10 +10,10 @@ bound.
 from __future__ import annotations
 
 import numpy as np
+from automap_dqn.learner import Observation
+from automap_dqn.network import QLayout, Singles
 from numpy.typing import NDArray
 
-from mcm_models.dqn.learner import Observation
-from mcm_models.dqn.network import QLayout, Singles
 from mcm_models.pipelines.kernels import length_s
 from mcm_models.pipelines.problem import Pipeline
 from mcm_models.pipelines.tables import PipelineTables

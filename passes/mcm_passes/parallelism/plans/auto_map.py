@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from mcm_compiler.api import run_passes
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
-from mcm_compiler.contracts.planning import PlanAnswer, PlanEstimate, PlanRequest
+from mcm_compiler.contracts.planning import PlanAnswer, PlanEstimate, PlanOptions, PlanRequest
 from mcm_compiler.contracts.replication import REPLICATION
 from mcm_compiler.contracts.sharding import parallel_plan
 from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, ParallelPlan, check_plan
@@ -39,7 +39,6 @@ from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
 from mcm_passes.parallelism.pipelines.node_chain import chain_nodes
 from mcm_passes.parallelism.plans import operator_choice
 from mcm_passes.parallelism.plans.cluster_plan import plan_for_cluster
-from mcm_passes.parallelism.plans.operator_choice import AutoMapOptions, Search
 from mcm_passes.parallelism.rules.graph_rules import missing_rules, rules_of
 from mcm_passes.parallelism.sharded_graph.sharded_graph import shard_graph
 from mcm_passes.rewriting.simplification.constant_folding import fold_constants, fold_static_shapes
@@ -121,18 +120,10 @@ def _stages(model: ir.Model, plan: ParallelPlan) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class AutoMap:
-    """Data parallelism, operator partitioning and pipelines; see `mcm_compiler.contracts.planning`.
-
-    Attributes:
-        search: `exact`, or `dqn` to compare deep Q-learning with the exact methods.
-        linkage: whether linked dimensions are decided at once, or one at a time.
-    """
+    """Data and pipeline parallelism with ops over devices; see `contracts.planning`."""
 
     name: ClassVar[str] = "auto-map"
     summary: ClassVar[str] = "data, operator and pipeline parallelism by linkage groups"
-
-    search: Search = "exact"
-    linkage: bool = True
 
     def prepare(self, model: ir.Model) -> None:
         """See `mcm_compiler.contracts.planning.Planner.prepare`."""
@@ -140,11 +131,10 @@ class AutoMap:
 
     def plan(self, request: PlanRequest) -> PlanAnswer:
         """See `mcm_compiler.contracts.planning.Planner.plan`."""
-        asked = AutoMapOptions(**vars(request.options), search=self.search, linkage=self.linkage)
         if isinstance(target := request.target, ClusterTarget):
-            found = plan_for_cluster(request, target, asked)
+            found = plan_for_cluster(request, target)
         else:
-            found = plan_for_ring(request, target, asked)
+            found = plan_for_ring(request, target)
         return replace(found, diagnostics=(*missing_rules(request.model), *found.diagnostics))
 
     def why(
@@ -277,7 +267,7 @@ def make_plannable(model: ir.Model) -> None:
 PIPELINE = "simplify,fuse,annotate_cost,parallelize,partition"
 
 
-def plan_for_ring(request: PlanRequest, target: Target, options: AutoMapOptions) -> PlanAnswer:
+def plan_for_ring(request: PlanRequest, target: Target) -> PlanAnswer:
     """The plan that a compile would follow, with ops divided over `operator` chips if asked.
 
     Ops are not divided unless that is asked for: what they gain in time, chips that work on
@@ -288,6 +278,7 @@ def plan_for_ring(request: PlanRequest, target: Target, options: AutoMapOptions)
         CompileError: MCM-S065 for training, MCM-P018 for degrees that the package does not have,
             and as the passes of a compile.
     """
+    options = request.options
     if options.training:
         raise CompileError.of(
             "MCM-S065",
@@ -298,18 +289,10 @@ def plan_for_ring(request: PlanRequest, target: Target, options: AutoMapOptions)
     progress("dimension classes")
     classes = dimension_classes(model, rules_of(model))
     inputs = operator_choice.best_inputs(model, classes, options)
-    choice = operator_choice.OperatorChoice.none(model, classes)
     operator_choice.asks_to_divide(model, classes, replace(options, operator=options.operator or 1))
     if (degree := options.operator or 1) > 1:
         progress(f"ops over {degree} chips")
-        limits, cost_model = target.limits, target.cost_model()
-        group = DeviceGroup(degree, 1.0, limits.link_bytes_per_s, limits.hop_latency_s)
-        # A chip that does not divide an op has all of its batch: nothing here divides that.
-        found = operator_choice.choose_operators(
-            model, classes, group, options, cost_model, batch=False
-        )
-        if found is not None:
-            choice = found.searched(options, progress)
+    choice = over_chips(model, classes, target, options)
     draft = parallel_plan.ParallelPlan(
         request.name,
         parallel_plan.model_digest(model),
@@ -321,6 +304,20 @@ def plan_for_ring(request: PlanRequest, target: Target, options: AutoMapOptions)
     )
     progress("partition")
     return _with_partition(model, target, options, draft, choice, progress)
+
+
+def over_chips(
+    model: ir.Model, classes: DimensionClasses, target: Target, options: PlanOptions
+) -> operator_choice.OperatorChoice:
+    """The ops that `operator` chips divide among them."""
+    found, limits = None, target.limits
+    if (degree := options.operator or 1) > 1:
+        group = DeviceGroup(degree, 1.0, limits.link_bytes_per_s, limits.hop_latency_s)
+        # A chip that does not divide an op has all of its batch: nothing here divides that.
+        found = operator_choice.choose_operators(
+            model, classes, group, options, target.cost_model(), batch=False
+        )
+    return found or operator_choice.OperatorChoice.none(model, classes)
 
 
 def _check_chips(target: Target, stages: int, data: int) -> None:
@@ -336,7 +333,7 @@ def _check_chips(target: Target, stages: int, data: int) -> None:
 def _with_partition(
     model: ir.Model,
     target: Target,
-    options: AutoMapOptions,
+    options: PlanOptions,
     draft: parallel_plan.ParallelPlan,
     choice: operator_choice.OperatorChoice,
     progress: Callable[[str], None],

@@ -7,7 +7,7 @@ replicated (data parallelism). One stage on all groups is plain data parallelism
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import cast
@@ -16,7 +16,7 @@ import numpy as np
 
 from mcm_compiler.components.cost_choice import calibrated
 from mcm_compiler.contracts.cluster import Cluster, ClusterTarget
-from mcm_compiler.contracts.planning import PlanAnswer, PlanEstimate, PlanRequest
+from mcm_compiler.contracts.planning import PlanAnswer, PlanEstimate, PlanOptions, PlanRequest
 from mcm_compiler.contracts.sharding import parallel_plan
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.units import bytes_text, count_text
@@ -36,7 +36,6 @@ from mcm_passes.parallelism.plans.cluster_ways import (
 )
 from mcm_passes.parallelism.plans.operator_choice import (
     LEAST_DEGREE,
-    AutoMapOptions,
     asks_to_divide,
     best_inputs,
 )
@@ -50,10 +49,8 @@ _EQUAL = 1e-9
 """Relative; a way that equals the best one is worth its exact cuts."""
 
 
-def plan_for_cluster(
-    request: PlanRequest, target: ClusterTarget, options: AutoMapOptions
-) -> PlanAnswer:
-    """The fastest combination by the formulas, with the search that is asked for.
+def plan_for_cluster(request: PlanRequest, target: ClusterTarget) -> PlanAnswer:
+    """The fastest combination by the formulas.
 
     The plan that the request starts from is one of them; where that leaves servers idle, so does
     the answer if it is the fastest.
@@ -64,6 +61,7 @@ def plan_for_cluster(
             `constrained`, and for a start as `check_plan`.
     """
     model, name, progress = request.model, request.name, request.progress
+    options = request.options
     target = calibrated(target, ([node] for node in node_chain.chain_nodes(model)))
     cluster = target.cluster
     _check_degrees(cluster, target.name, options)
@@ -118,15 +116,19 @@ def plan_for_cluster(
     best = min(fitting, key=seconds_of)
     assert best.pipeline is not None
     operator, data = best.choice.degree, best.replicas
-    choice = best.choice.searched(options, progress)
-    pipeline, pipeline_record = _searched(best, options, progress)
+    pipeline, cut = best.pipeline, list[parallel_plan.SearchRecord]()
+    if best.stages > 1:
+        exact = best_pipeline(best.problem)
+        assert exact is not None
+        pipeline, seconds = exact, exact.length_s
+        cut.append(parallel_plan.SearchRecord("PP", "dp", options.seed, seconds, seconds, 0.0))
     # Some stage may have more groups than there are replicas on average.
     ends = (0, *pipeline.devices, best.problem.devices.num_devices)
     inputs = best_inputs(model, classes, options, max(b - a for a, b in pairwise(ends)))
     planned = None
     if best.stages > 1:
         planned = _planned(pipelining, pipeline, operator, options)
-    records = [*choice.records, *(inputs.records if data > 1 else ()), *pipeline_record]
+    records = [*best.choice.records, *(inputs.records if data > 1 else ()), *cut]
     plan = parallel_plan.ParallelPlan(
         model=name,
         digest=parallel_plan.model_digest(model),
@@ -134,7 +136,7 @@ def plan_for_cluster(
         objective=options.objective,
         training=options.training,
         degrees=parallel_plan.Degrees(data, operator, best.stages),
-        variables=choice.dims,
+        variables=best.choice.dims,
         inputs=inputs.dims if data > 1 else dict.fromkeys(inputs.dims, parallel_plan.REPLICATED),
         pipeline=planned,
         search=tuple(records),
@@ -176,7 +178,7 @@ def _planned_seconds(pipeline: Pipeline | None) -> float | None:
     return None if pipeline is None else pipeline.length_s
 
 
-def _check_degrees(cluster: Cluster, name: str, options: AutoMapOptions) -> None:
+def _check_degrees(cluster: Cluster, name: str, options: PlanOptions) -> None:
     operator, stages, data = options.operator or 1, options.stages or 1, options.data or 1
     fault = ""
     if cluster.devices_per_server % operator:
@@ -193,7 +195,7 @@ def _check_degrees(cluster: Cluster, name: str, options: AutoMapOptions) -> None
         raise CompileError.of("MCM-S064", fault, at=f"target {quote(name)}")
 
 
-def _operator_degrees(cluster: Cluster, options: AutoMapOptions) -> list[int]:
+def _operator_degrees(cluster: Cluster, options: PlanOptions) -> list[int]:
     if options.operator is not None:
         return [options.operator]
     each = cluster.devices_per_server
@@ -202,7 +204,7 @@ def _operator_degrees(cluster: Cluster, options: AutoMapOptions) -> list[int]:
     return [k for k in range(1, each + 1) if each % k == 0]
 
 
-def _stage_counts(cluster: Cluster, operator: int, options: AutoMapOptions) -> Iterator[int]:
+def _stage_counts(cluster: Cluster, operator: int, options: PlanOptions) -> Iterator[int]:
     groups = cluster.num_devices // operator
     if options.stages is not None:
         # Groups that a number of replicas leaves without work are none that were asked for.
@@ -216,38 +218,11 @@ def _stage_counts(cluster: Cluster, operator: int, options: AutoMapOptions) -> I
     yield from (count for count in wanted if count <= groups)
 
 
-def _searched(
-    way: Way, options: AutoMapOptions, progress: Callable[[str], None]
-) -> tuple[Pipeline, list[parallel_plan.SearchRecord]]:
-    """The best pipeline of a way; with a learned search also how far that ends from it."""
-    if way.stages == 1:
-        assert way.pipeline is not None
-        return way.pipeline, []
-    exact = best_pipeline(way.problem)
-    assert exact is not None
-    found = [("dp", exact)]
-    if options.search == "dqn":
-        from mcm_passes.parallelism.pipelines.online import learn_online
-
-        progress(f"learning to cut {way.stages} stages")
-        learned = learn_online(way.problem, options.seed).pipeline
-        if learned is not None and np.isfinite(learned.length_s):
-            found.append(("dqn", learned))
-    records = [
-        parallel_plan.SearchRecord(
-            "PP", label, options.seed, one.length_s, exact.length_s,
-            one.length_s / exact.length_s - 1.0,
-        )
-        for label, one in found
-    ]  # fmt: skip
-    return exact, records
-
-
 def _planned(
     pipelining: node_chain.ModelPipelining,
     pipeline: Pipeline,
     operator: int,
-    options: AutoMapOptions,
+    options: PlanOptions,
 ) -> parallel_plan.PlannedPipeline:
     chain: node_chain.NodeChain = pipelining.chain
     positions = pipelining.positions(pipeline.cuts)
@@ -274,9 +249,7 @@ def _too_few_rows(target: ClusterTarget, batch: Batch, width: int) -> Diagnostic
     )
 
 
-def _nothing_fits(
-    target: ClusterTarget, options: AutoMapOptions, ways: list[Way]
-) -> list[Diagnostic]:
+def _nothing_fits(target: ClusterTarget, options: PlanOptions, ways: list[Way]) -> list[Diagnostic]:
     if not ways:
         return [
             Diagnostic(

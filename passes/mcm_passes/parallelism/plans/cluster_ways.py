@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cluster import Cluster, ClusterTarget
+from mcm_compiler.contracts.planning import PlanOptions
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_models.pipelines.kernels import memory_bytes, unchecked_length_s
@@ -24,7 +25,6 @@ from mcm_passes.parallelism.pipelines.optimal_pipeline import (
     pipeline_of,
 )
 from mcm_passes.parallelism.plans.operator_choice import (
-    AutoMapOptions,
     OperatorChoice,
     best_inputs,
     choose_operators,
@@ -54,8 +54,8 @@ class Way:
 class Batch:
     """Rows of the batch that any number of replicas divides."""
 
-    def __init__(self, model: ir.Model, classes: DimensionClasses, options: AutoMapOptions) -> None:
-        self._about = model, classes, replace(options, search="exact", data=None)
+    def __init__(self, model: ir.Model, classes: DimensionClasses, options: PlanOptions) -> None:
+        self._about = model, classes, replace(options, data=None)
         self._rows: dict[int, int] = {}
 
     def rows(self, replicas: int) -> int:
@@ -70,7 +70,7 @@ def choices(
     classes: DimensionClasses,
     target: ClusterTarget,
     operator: int,
-    options: AutoMapOptions,
+    options: PlanOptions,
     known: Mapping[str, int] | None = None,
 ) -> Callable[[bool], OperatorChoice | None]:
     """Choices of a group of devices, by whether they divide the batch in what is left whole.

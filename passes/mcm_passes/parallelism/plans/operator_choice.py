@@ -1,11 +1,10 @@
-"""Which variables and inputs of a model are divided, by the search and objective asked for."""
+"""Which variables and inputs of a model are divided, by the objective asked for."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -40,7 +39,7 @@ class OperatorChoice:
         memory_share: weights on a device, as a share of all.
         records: how it was found.
         problem: what was decided, or None where nothing is divided.
-        objective: what the learner maximises: divided variables, or seconds that are saved.
+        objective: what was maximised: divided variables, or seconds that are saved.
         cost: seconds of decisions, where these are what counts.
         forced: `[K]` bool, what was asked for.
     """
@@ -60,34 +59,6 @@ class OperatorChoice:
         """Nothing is divided."""
         names = decision_problem.opp_problem(model, LEAST_DEGREE, classes).tensors
         return cls(1, dict.fromkeys(names, REPLICATED))
-
-    def searched(self, options: AutoMapOptions, progress: Callable[[str], None]) -> OperatorChoice:
-        """The exact choice; with a learned search also how far that ends from it."""
-        if self.problem is None or self.objective is None or options.search != "dqn":
-            return self
-        from mcm_passes.parallelism.decisions.dqn_search import RECIPES, search_decision
-
-        progress(f"learning what to divide over {self.degree} devices")
-        found = search_decision(
-            self.problem,
-            RECIPES["opp"],
-            options.seed,
-            self.objective,
-            forced=self.forced,
-            linkage=options.linkage,
-        )
-        known = self.records[0]
-        value, best = self._worth(found.partitioned), known.objective
-        gap = abs(value - best) / abs(best) if best else None
-        record = SearchRecord("OPP", "dqn", options.seed, value, known.oracle, gap)
-        return replace(self, records=(known, record))
-
-    def _worth(self, partitioned: NDArray[np.bool_]) -> float:
-        """Of a decision: seconds, or a number of divided variables."""
-        assert self.problem is not None
-        if self.cost is not None:
-            return self.cost.seconds(partitioned)
-        return decision_objective.count_objective(self.problem).value(partitioned)
 
 
 @dataclass(frozen=True)
@@ -111,7 +82,7 @@ class InputChoice:
 
 
 def best_inputs(
-    model: ir.Model, classes: DimensionClasses, options: AutoMapOptions, replicas: int = 1
+    model: ir.Model, classes: DimensionClasses, options: PlanOptions, replicas: int = 1
 ) -> InputChoice:
     """The batch dimensions of the inputs.
 
@@ -129,19 +100,11 @@ def best_inputs(
     exact = best_decision(problem, objective)
     decision, gap = exact.partitioned, 0.0 if exact.proven else None
     records = [SearchRecord("ADP", "cp-sat", options.seed, exact.value, exact.bound, gap)]
-    if options.search == "dqn" and problem.num_classes:
-        from mcm_passes.parallelism.decisions.dqn_search import RECIPES, search_decision
-
-        found = search_decision(
-            problem, RECIPES["adp"], options.seed, objective, linkage=options.linkage
-        )
-        gap = decision_objective.gap(found.value, exact.bound)
-        records.append(SearchRecord("ADP", "dqn", options.seed, found.value, exact.bound, gap))
     rows = int(problem.size[decision].min()) if decision.any() else 1
     return InputChoice(problem.partitioned_dims(decision), tuple(records), rows)
 
 
-def asks_to_divide(model: ir.Model, classes: DimensionClasses, options: AutoMapOptions) -> bool:
+def asks_to_divide(model: ir.Model, classes: DimensionClasses, options: PlanOptions) -> bool:
     """Whether some variable has to be divided; checks what is asked, also if nothing is divided.
 
     Raises:
@@ -161,7 +124,7 @@ def choose_operators(
     model: ir.Model,
     classes: DimensionClasses,
     group: DeviceGroup,
-    options: AutoMapOptions,
+    options: PlanOptions,
     cost_model: CostModel,
     *,
     batch: bool = True,
@@ -230,21 +193,3 @@ def choose_operators(
         cost=None if counts else cost,
         forced=fixed.forced,
     )
-
-
-Search = Literal["dqn", "exact"]
-"""Exact methods, whose answer is the plan. With `dqn` deep Q-learning searches as well, and the
-plan records how far that ends from the exact answer."""
-
-
-@dataclass(frozen=True)
-class AutoMapOptions(PlanOptions):
-    """What a user asks of a plan, and how it is to be found.
-
-    Attributes:
-        search: see `Search`.
-        linkage: whether linkage groups are decided at once.
-    """
-
-    search: Search = "exact"
-    linkage: bool = True

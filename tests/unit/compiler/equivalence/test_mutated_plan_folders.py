@@ -19,7 +19,7 @@ from mcm_compiler.graph.map_types import load_model
 from mcm_compiler.ir.rewriting.writer import write_model
 from mcm_compiler.options import CompileOptions
 
-EXACT = ("--planner", "auto-map{search=exact}")
+EXACT = ("--planner", "auto-map")
 ROOT = Path(__file__).parents[4]
 
 PASSES = (

@@ -39,7 +39,6 @@ FABRICS = (
 LEARNING = (
     "mcm_compiler.contracts.gradients",
     "mcm_compiler.contracts.training",
-    "mcm_models.dqn",
     "mcm_models.policy",
     "mcm_passes.differentiation",
     "mcm_passes.families.ring.learning",

@@ -10,11 +10,6 @@ import numpy as np
 import pytest
 
 from mcm_compiler.processes.one_thread import numpy_on_one_thread
-from mcm_models.dqn.decisions import CONTEXT, DecisionEnvironment
-from mcm_models.dqn.learner import Learner
-from mcm_models.dqn.network import QLayout
-from mcm_models.dqn.settings import DqnSettings
-from tests.unit.models.dqn.conftest import make_arrays
 
 
 @pytest.fixture
@@ -64,22 +59,5 @@ def test_threads_come_back_when_the_last_of_several_ends(threads, others):
         for thread in running:
             thread.join()
             seen.append(threads())
-    assert set(seen) == {1}
-    assert threads() == 3
-
-
-@pytest.mark.parametrize("flat", [False, True])
-def test_episodes_and_updates_run_on_one_thread(threads, flat, monkeypatch):
-    seen = []
-    observe, score = DecisionEnvironment.observe, DecisionEnvironment.score
-    monkeypatch.setattr(
-        DecisionEnvironment, "observe", lambda *given: (seen.append(threads()), observe(*given))[1]
-    )
-    monkeypatch.setattr(
-        DecisionEnvironment, "score", lambda *given: (seen.append(threads()), score(*given))[1]
-    )
-    environment = DecisionEnvironment(make_arrays(0), flat=flat)
-    layout = QLayout(0, 16, 2, (4,)) if flat else QLayout(2, CONTEXT, 2, (4,))
-    Learner(environment, layout, DqnSettings(lanes=2, updates=1, batch=4), 0, 2).advance(2)
     assert set(seen) == {1}
     assert threads() == 3

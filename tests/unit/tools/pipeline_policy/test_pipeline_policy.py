@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from automap_dqn.network import initial_weights
 from pipeline_policy.policy_environment import (
     LARGEST_REWARD,
     POLICY_LAYOUT,
@@ -44,7 +45,6 @@ from pipeline_policy.policy_lookahead import (
 from pipeline_policy.random_cases import random_cases
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.dqn.network import initial_weights
 from mcm_models.pipelines.balanced import balanced_pipeline, ideal_part
 from mcm_models.pipelines.kernels import length_s, unchecked_length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem, Schedule

@@ -23,7 +23,7 @@ from mcm_compiler.checking.comparison.stock_options import (
 )
 from mcm_compiler.cli.main import cli
 
-EXACT = ("--planner", "auto-map{search=exact}")
+EXACT = ("--planner", "auto-map")
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 
 

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
-import pytest
 
 from mcm_compiler.api import build_zoo_model
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_hardware.families.cluster.cluster_package import config_a, config_c
-from mcm_models.dqn.learner import Learner
-from mcm_models.dqn.settings import PUBLISHED
-from mcm_models.pipelines.planning_environment import PlanningEnvironment
 from mcm_passes.parallelism.pipelines.node_chain import PipelineSettings, prepare
-from mcm_passes.parallelism.pipelines.online import candidate_cuts, learn_online
-from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
 from tests.generators.automap_positions import in_positions, prepare_positions
-from tests.generators.pipeline_cases import random_problem
 
 BERT = "bert{layers=6,hidden=256,heads=4,intermediate=1024,vocab=500,batch=16,shape_only=true}"
 T5 = (
@@ -94,29 +85,3 @@ def test_positions_lie_evenly_over_work_or_over_instructions():
     ops = len(prepare(bert, config_c(), PipelineSettings()).chain.names)
     assert by["instructions"] == tuple(round(ops * k / 16) for k in range(17))
     assert by["work"] != by["instructions"]
-
-
-def test_every_op_may_begin_a_stage_and_candidates_map_near_servers():
-    problem = prepare(model(BERT), config_a(), PipelineSettings()).problem
-    few = candidate_cuts(problem)
-    work = np.concatenate([[0.0], np.cumsum(problem.forward_s + problem.backward_s)])
-    mapped = np.rint(work / work[-1] * 16)[list(few.cuts)]
-    assert set(mapped.tolist()) <= set(range(5, 12))
-    assert few.problem.device_cuts == tuple(range(5, 12))
-    assert 0 < len(few.cuts) < problem.num_parts - 1
-    found = best_pipeline(few.problem)
-    assert few.in_whole(found).length_s == pytest.approx(found.length_s)
-    assert best_pipeline(problem).length_s <= found.length_s * (1 + 1e-12)
-
-
-def test_the_share_of_random_actions_reaches_its_end_and_the_control_learns_nothing():
-    problem = random_problem(6, stages=3, micro_batches=8)
-    learned = learn_online(problem, 0, iterations=40)
-    assert learned.last_epsilon == pytest.approx(0.1)
-    settings = replace(PUBLISHED["pp"], updates=8, learning_rate=0.0)
-    environment = PlanningEnvironment(candidate_cuts(problem).problem)
-    learner = Learner(environment, environment.layout, settings, 0, 40)
-    before = {name: array.copy() for name, array in learner.weights.items()}
-    learner.advance(2)
-    assert all((learner.weights[name] == array).all() for name, array in before.items())
-    assert learn_online(problem, 0, settings, iterations=40).pipeline is not None

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import onnx_ir as ir
 import pytest
 
 from mcm_compiler.components.target_loading import load_cluster
-from mcm_compiler.contracts.planning import PlanAnswer, PlanRequest
+from mcm_compiler.contracts.planning import PlanAnswer, PlanOptions, PlanRequest
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.pipelines.problem import Pipeline
-from mcm_passes.parallelism.decisions import dqn_search
-from mcm_passes.parallelism.pipelines import online
-from mcm_passes.parallelism.pipelines.online import OnlineOutcome
 from mcm_passes.parallelism.plans import cluster_plan
 from mcm_passes.parallelism.plans.cluster_plan import plan_for_cluster
-from mcm_passes.parallelism.plans.operator_choice import AutoMapOptions
 
 CHAIN = """g (float[{rows},512] x, float[512,512] wu, float[512,512] wv) => (float[{rows},512] y) {{
   a = MatMul(x, wu)
@@ -32,19 +26,19 @@ def chain(imported, rows: int) -> ir.Model:
 
 def planned(model: ir.Model, **options) -> PlanAnswer:
     target = load_cluster("config-a")
-    asked = AutoMapOptions(**{"search": "exact", **options})
+    asked = PlanOptions(**options)
     request = PlanRequest(model=model, name="chain", target=target, options=asked)
-    return plan_for_cluster(request, target, asked)
+    return plan_for_cluster(request, target)
 
 
 def test_a_plan_compares_no_more_combinations_than_it_may(imported) -> None:
-    asked, target = AutoMapOptions(), load_cluster("config-a")
+    asked, target = PlanOptions(), load_cluster("config-a")
     request = PlanRequest(
         model=chain(imported, 64), name="chain", target=target, options=asked, evaluations=2
     )
-    found = plan_for_cluster(request, target, asked)
+    found = plan_for_cluster(request, target)
     assert len(found.estimates) == found.evaluations == 2
-    assert len(plan_for_cluster(replace(request, evaluations=99), target, asked).estimates) > 2
+    assert len(plan_for_cluster(replace(request, evaluations=99), target).estimates) > 2
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4, 8, 12, 15])
@@ -92,22 +86,6 @@ def test_stages_are_no_wider_than_the_batch(imported, monkeypatch: pytest.Monkey
     assert max(cut, 16 - cut) <= 9
 
 
-@pytest.mark.parametrize("found", ["a longer one", "nothing"])
-def test_the_exact_pipeline_is_the_plan(imported, monkeypatch: pytest.MonkeyPatch, found) -> None:
-    """Whatever learning ends with, and with the seconds that are printed as chosen."""
-    exact = planned(chain(imported, 16), operator=1, stages=2)
-    longer = Pipeline((1,), (15,), 1.0) if found == "a longer one" else None
-    outcome = OnlineOutcome(longer, 0.0, 1, 1, 1.0, 0.1)
-    monkeypatch.setattr(online, "learn_online", lambda problem, seed: outcome)
-    learned = planned(chain(imported, 16), operator=1, stages=2, search="dqn")
-    assert learned.plan.pipeline == exact.plan.pipeline
-    assert learned.plan.inputs == exact.plan.inputs
-    (way,) = learned.estimates
-    records = [one for one in learned.plan.search if one.decides == "PP"]
-    assert (records[0].method, records[0].objective) == ("dp", way.seconds)
-    assert [one.method for one in records[1:]] == (["dqn"] if longer else [])
-
-
 @pytest.mark.parametrize("stages", [2, 4, 8])
 @pytest.mark.parametrize("asked", [{}, {"training": True}])
 def test_what_is_printed_as_chosen_is_planned(imported, stages: int, asked) -> None:
@@ -120,21 +98,6 @@ def test_what_is_printed_as_chosen_is_planned(imported, stages: int, asked) -> N
     (record,) = (one for one in found.plan.search if one.decides == "PP")
     assert way.seconds == record.objective == record.oracle
     assert len(found.plan.pipeline.cuts) == way.stages - 1
-
-
-def test_learning_what_replicas_divide_changes_no_plan(
-    imported, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = dqn_search.search_decision
-
-    def worse(*args, **options):
-        found = real(*args, **options)
-        return replace(found, partitioned=np.zeros_like(found.partitioned), value=0.0)
-
-    monkeypatch.setattr(dqn_search, "search_decision", worse)
-    plan = planned(chain(imported, 16), operator=1, stages=1, search="dqn").plan
-    assert plan.inputs["x"] == 0
-    assert [(one.method, one.objective) for one in plan.search] == [("cp-sat", 1.0), ("dqn", 0.0)]
 
 
 def test_what_has_to_be_divided_is_divided(imported) -> None:

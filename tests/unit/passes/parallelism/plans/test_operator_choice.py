@@ -2,8 +2,9 @@
 
 import pytest
 
+from mcm_compiler.contracts.planning import PlanOptions
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
-from mcm_passes.parallelism.plans.operator_choice import AutoMapOptions, best_inputs
+from mcm_passes.parallelism.plans.operator_choice import best_inputs
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 BATCH = "g (float[4,6] x, float[6,8] w) => (float[4,8] y) { y = MatMul(x, w) }"
@@ -11,7 +12,7 @@ SINGLE = "g (float[1,1] x) => (float[1,1] y) { y = Relu(x) }"
 
 
 def inputs_of(model, **options):
-    asked = AutoMapOptions(search="exact", **options)
+    asked = PlanOptions(**options)
     return best_inputs(model, dimension_classes(model, rules_of(model)), asked)
 
 

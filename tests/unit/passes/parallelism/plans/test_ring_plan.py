@@ -6,11 +6,10 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.components.target_loading import load_target
-from mcm_compiler.contracts.planning import PlanRequest
+from mcm_compiler.contracts.planning import PlanOptions, PlanRequest
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.parallelism.plans.auto_map import plan_for_ring
-from mcm_passes.parallelism.plans.operator_choice import AutoMapOptions
 
 CHAIN = """g (float[{rows},512] x, float[512,512] wu, float[512,512] wv) => (float[{rows},512] y) {{
   a = MatMul(x, wu)
@@ -20,10 +19,10 @@ CHAIN = """g (float[{rows},512] x, float[512,512] wu, float[512,512] wv) => (flo
 
 
 def planned(model: ir.Model, **options) -> ParallelPlan:
-    asked = AutoMapOptions(**{"search": "exact", **options})
+    asked = PlanOptions(**options)
     target = load_target("mcm4")
     request = PlanRequest(model=model, name="chain", target=target, options=asked)
-    return plan_for_ring(request, target, asked).plan
+    return plan_for_ring(request, target).plan
 
 
 @pytest.mark.parametrize("degree", [None, 1])

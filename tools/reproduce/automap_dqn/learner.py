@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from automap_dqn.network import Adam, QLayout, Singles, gradients, initial_weights, q_values
+from automap_dqn.settings import DqnSettings
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.processes.one_thread import numpy_on_one_thread
-from mcm_models.dqn.network import Adam, QLayout, Singles, gradients, initial_weights, q_values
-from mcm_models.dqn.settings import DqnSettings
 
 StateT = TypeVar("StateT")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from mcm_models.dqn.network import (
+from automap_dqn.network import (
     FORBIDDEN,
     Adam,
     QLayout,

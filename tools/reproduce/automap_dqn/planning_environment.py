@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from automap_dqn.learner import Observation
+from automap_dqn.network import QLayout, Singles
 from mcm_compiler.arrays.kernels import entry_njit
-from mcm_models.dqn.learner import Observation
-from mcm_models.dqn.network import QLayout, Singles
 from mcm_models.pipelines.kernels import (
     Ints,
     backward_s,
@@ -54,7 +54,7 @@ class PlanningState:
 
 
 class PlanningEnvironment:
-    """Implements `mcm_models.dqn.learner.Environment` for one problem.
+    """Implements `automap_dqn.learner.Environment` for one problem.
 
     Args:
         problem: with at least two stages.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from mcm_models.dqn.decisions import CONTEXT, PARTITION, REPLICATE, DecisionEnvironment
+from automap_dqn.decisions import CONTEXT, PARTITION, REPLICATE, DecisionEnvironment
 
 
 def seen_by_hand(arrays, decision, item, place):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from mcm_models.dqn.network import QLayout
-from mcm_models.dqn.settings import PUBLISHED, DqnSettings, improved
+from automap_dqn.network import QLayout
+from automap_dqn.settings import PUBLISHED, DqnSettings, improved
 
 
 def test_published_settings_are_those_of_the_paper():

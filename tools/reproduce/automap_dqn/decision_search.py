@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from automap_dqn.decision_items import DecisionItems, decision_items
+from automap_dqn.decisions import DecisionArrays, DecisionEnvironment
+from automap_dqn.learner import Learner
+from automap_dqn.settings import PUBLISHED, DqnSettings, improved
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_models.dqn.decisions import DecisionArrays, DecisionEnvironment
-from mcm_models.dqn.learner import Learner
-from mcm_models.dqn.settings import PUBLISHED, DqnSettings, improved
 from mcm_passes.parallelism.decisions import decision_objective
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
@@ -120,7 +121,7 @@ def search_decision(
     elif not problem.is_feasible(forced):
         raise ValueError("the forced classes cannot all be partitioned")
     objective = objective or decision_objective.count_objective(problem)
-    items = decision_objective.decision_items(
+    items = decision_items(
         problem, objective, linkage=linkage, with_blocked=not (recipe.masked and linkage)
     )
     stages = _Stages(items, recipe, seed, linkage=linkage)
@@ -137,7 +138,7 @@ class _Stages:
 
     def __init__(
         self,
-        items: decision_objective.DecisionItems,
+        items: DecisionItems,
         recipe: DecisionRecipe,
         seed: int,
         *,

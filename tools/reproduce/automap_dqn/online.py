@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mcm_models.dqn.learner import Learner
-from mcm_models.dqn.settings import PUBLISHED, DqnSettings
+from automap_dqn.learner import Learner
+from automap_dqn.planning_environment import PlanningEnvironment
+from automap_dqn.settings import PUBLISHED, DqnSettings
 from mcm_models.pipelines.balanced import descend, shift_together
-from mcm_models.pipelines.planning_environment import PlanningEnvironment
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import pipeline_tables
 from mcm_passes.parallelism.pipelines.optimal_pipeline import pipeline_of

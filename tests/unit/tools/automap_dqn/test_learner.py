@@ -6,11 +6,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-
-from mcm_models.dqn.decisions import CONTEXT, DecisionEnvironment
-from mcm_models.dqn.learner import Learner, cut_returns
-from mcm_models.dqn.network import QLayout
-from mcm_models.dqn.settings import PUBLISHED, improved
+from automap_dqn.decisions import CONTEXT, DecisionEnvironment
+from automap_dqn.learner import Learner, cut_returns
+from automap_dqn.network import QLayout
+from automap_dqn.settings import PUBLISHED, improved
 
 LAYOUT = QLayout(2, CONTEXT, 2, (16,))
 SETTINGS = dataclasses.replace(

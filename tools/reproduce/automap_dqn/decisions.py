@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_models.dqn.learner import Observation
-from mcm_models.dqn.network import QLayout, Singles
+from automap_dqn.learner import Observation
+from automap_dqn.network import QLayout, Singles
 
 REPLICATE, PARTITION = 0, 1
 """Actions, and decisions about a class; -1 is undecided."""
@@ -75,7 +75,7 @@ class DecisionState:
 
 @dataclass(frozen=True, eq=False)
 class DecisionEnvironment:
-    """Partition or replicate, item by item; implements `mcm_models.dqn.learner.Environment`.
+    """Partition or replicate, item by item; implements `automap_dqn.learner.Environment`.
 
     Attributes:
         arrays: the instance.

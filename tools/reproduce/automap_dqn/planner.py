@@ -1,0 +1,141 @@
+"""The planner `auto-map-dqn`: the plan of `auto-map`, next to what deep Q-learning finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import ClassVar, cast
+
+from automap_dqn.decision_items import gap
+from automap_dqn.decision_search import RECIPES, search_decision
+from automap_dqn.online import learn_online
+from mcm_compiler.components.cost_choice import calibrated
+from mcm_compiler.contracts.cluster import ClusterTarget
+from mcm_compiler.contracts.planning import PlanAnswer, PlanRequest
+from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan, SearchRecord
+from mcm_models.pipelines.problem import device_row
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
+from mcm_passes.parallelism.decisions.count_oracle import best_decision
+from mcm_passes.parallelism.decisions.decision_objective import count_objective
+from mcm_passes.parallelism.decisions.decision_problem import adp_problem
+from mcm_passes.parallelism.pipelines import node_chain
+from mcm_passes.parallelism.plans.auto_map import AutoMap, over_chips
+from mcm_passes.parallelism.plans.cluster_ways import Batch, Way, choices, way_of
+from mcm_passes.parallelism.plans.operator_choice import LEAST_DEGREE, OperatorChoice
+from mcm_passes.parallelism.rules.graph_rules import rules_of
+
+
+@dataclass(frozen=True)
+class AutoMapDqn(AutoMap):
+    """The plan of `auto-map`; for each decision, its records say what learning found as well.
+
+    Attributes:
+        linkage: whether linked dimensions are decided at once, or one at a time.
+    """
+
+    name: ClassVar[str] = "auto-map-dqn"
+    summary: ClassVar[str] = "auto-map, and how far deep Q-learning ends from it"
+
+    linkage: bool = True
+
+    def plan(self, request: PlanRequest) -> PlanAnswer:
+        """See `mcm_compiler.contracts.planning.Planner.plan`."""
+        answer = super().plan(request)
+        learned = {one.decides: one for one in self._learned(request, answer.plan)}
+        records = [
+            record
+            for exact in answer.plan.search
+            for record in (exact, learned.get(exact.decides))
+            if record is not None
+        ]
+        return replace(answer, found=replace(answer.plan, search=tuple(records)))
+
+    def _learned(self, request: PlanRequest, plan: ParallelPlan) -> Iterator[SearchRecord]:
+        exact = {record.decides: record for record in plan.search}
+        model, way = request.model, None
+        classes = dimension_classes(model, rules_of(model))
+        if isinstance(target := request.target, ClusterTarget):
+            way = _way(request, target, classes, plan)
+            choice = way.choice
+        else:
+            choice = over_chips(model, classes, target, request.options)
+        if "OPP" in exact:
+            request.progress(f"learning what to divide over {choice.degree} devices")
+            yield self._operators(choice, exact["OPP"])
+        if "ADP" in exact:
+            request.progress("learning which inputs to divide")
+            yield self._inputs(request, classes, plan, exact["ADP"])
+        if "PP" in exact and way is not None:
+            request.progress(f"learning to cut {way.stages} stages")
+            known = exact["PP"]
+            found = learn_online(way.problem, known.seed).pipeline
+            if found is not None and found.length_s < float("inf"):
+                share = found.length_s / known.objective - 1.0
+                yield replace(known, method="dqn", objective=found.length_s, gap=share)
+
+    def _operators(self, choice: OperatorChoice, exact: SearchRecord) -> SearchRecord:
+        assert choice.problem is not None
+        assert choice.objective is not None
+        found = search_decision(
+            choice.problem,
+            RECIPES["opp"],
+            exact.seed,
+            choice.objective,
+            forced=choice.forced,
+            linkage=self.linkage,
+        ).partitioned
+        count = count_objective(choice.problem)
+        value = count.value(found) if choice.cost is None else choice.cost.seconds(found)
+        best = exact.objective
+        share = abs(value - best) / abs(best) if best else None
+        return replace(exact, method="dqn", objective=value, gap=share)
+
+    def _inputs(
+        self,
+        request: PlanRequest,
+        classes: DimensionClasses,
+        plan: ParallelPlan,
+        exact: SearchRecord,
+    ) -> SearchRecord:
+        cluster = cast("ClusterTarget", request.target).cluster
+        degrees, operator = plan.degrees, plan.degrees.operator
+        servers = plan.servers or cluster.servers
+        devices = servers * cluster.devices_per_server // operator
+        cuts = plan.pipeline.device_cuts if plan.pipeline is not None else ()
+        widest = max(b - a for a, b in pairwise((0, *(cut // operator for cut in cuts), devices)))
+        replicas = max(request.options.data or 0, widest, LEAST_DEGREE, degrees.data)
+        problem = adp_problem(request.model, replicas, classes)
+        objective = count_objective(problem)
+        found = search_decision(
+            problem, RECIPES["adp"], exact.seed, objective, linkage=self.linkage
+        )
+        bound = best_decision(problem, objective).bound
+        return replace(exact, method="dqn", objective=found.value, gap=gap(found.value, bound))
+
+
+def _way(
+    request: PlanRequest, target: ClusterTarget, classes: DimensionClasses, plan: ParallelPlan
+) -> Way:
+    """The combination of degrees that the plan has, with its problem."""
+    model, options, degrees = request.model, request.options, plan.degrees
+    target = calibrated(target, ([node] for node in node_chain.chain_nodes(model)))
+    settings = node_chain.PipelineSettings(
+        stages=degrees.pipeline,
+        micro_batches=options.micro_batches,
+        training=options.training,
+        optimizer=cast("node_chain.Optimizer", options.optimizer),
+    )
+    problem = node_chain.prepare(model, target, settings).problem
+    servers = plan.servers or target.cluster.servers
+    devices = device_row(replace(target.cluster, servers=servers))
+    choose = choices(model, classes, target, degrees.operator, options)
+    way = way_of(
+        replace(problem, devices=devices),
+        Batch(model, classes, options),
+        choose,
+        degrees.operator,
+        degrees.pipeline,
+    )
+    assert isinstance(way, Way)
+    return way
