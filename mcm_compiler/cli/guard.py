@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mcm_compiler.ci.junit import wanted, workflow_commands
+from mcm_compiler.ci.annotations import wanted, workflow_commands
 from mcm_compiler.cli.output_files import write_with_parents
 from mcm_compiler.cli.show import show_diagnostics
 from mcm_compiler.diagnostics import CompileError, Diagnostic

@@ -15,16 +15,9 @@ from typing import Any
 import click
 
 from mcm_compiler.artifact.layout import page_path
+from mcm_compiler.ci.annotations import command_of, path_in_repository, wanted
 from mcm_compiler.ci.batch import CompileOutcome
-from mcm_compiler.ci.junit import (
-    Finding,
-    command_of,
-    junit_suites,
-    path_in_repository,
-    place_in_file,
-    sarif_log,
-    wanted,
-)
+from mcm_compiler.ci.junit import Finding, junit_suites, place_in_file, sarif_log
 from mcm_compiler.cli import many_models
 from mcm_compiler.cli.output_files import diagnosed_writes, refuse_inside_output, write_with_parents
 from mcm_compiler.cli.show import diagnosed, progress_line, show_diagnostics, show_json, wrote

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler.ci.junit import path_in_repository, wanted, workflow_commands
+from mcm_compiler.ci.annotations import path_in_repository, wanted, workflow_commands
 from mcm_compiler.diagnostics import Diagnostic, Severity
 
 ERROR = Diagnostic("MCM-I001", "50 % of it is missing", at="b.onnx", hint="look")
