@@ -198,7 +198,8 @@ def _form(name: str, value: ir.Value | None) -> tuple[int, tuple[int, ...]]:
     kind = None if value is None else value.type
     shape = None if value is None else static_shape(value)
     if not isinstance(kind, ir.TensorType) or shape is None:
-        raise _refused(f"it is {value}, and buffers have one size", f"tensor {quote(name)}")
+        shown = kind if value is None or value.shape is None else f"{kind} {value.shape}"
+        raise _refused(f"it is {shown}, and buffers have one size", f"tensor {quote(name)}")
     if kind.dtype is ir.DataType.STRING or kind.dtype.bitwidth < 8:
         raise _refused(f"buffers hold no {kind.dtype.name}", f"tensor {quote(name)}")
     return int(kind.dtype), shape
