@@ -73,7 +73,7 @@ class MeasuredFolder:
 
     Attributes:
         kernels: by the order of the chips and of their graphs.
-        chip_s: computing time of an inference by chip.
+        chip_s: computing time of one run of its model by chip.
         unmapped_share: share of the time of nodes that belong to no kernel.
         diagnostics: about chips and kernels without a time.
     """

@@ -99,7 +99,7 @@ def _show(result: MeasuredFolder) -> None:
         f"(median); {percent_text(1 - result.unmapped_share)} of the time is mapped to kernels"
     )
     chips = ", ".join(f"chip {c} {seconds_text(s)}" for c, s in sorted(result.chip_s.items()))
-    click.echo(f"computing time of an inference: {chips}")
+    click.echo(f"computing time of a run of each chip: {chips}")
 
 
 def _data(result: MeasuredFolder) -> dict[str, float]:
