@@ -97,8 +97,11 @@ class _Ring:
             _FailedError: if a chip ends or makes no progress.
         """
         plan, total = self._plan, self._plan.total
-        while not all(pipeline.ready.all() for pipeline in self._pipelines):
+        opened = 0
+        while opened < plan.replicas * len(plan.chips):
             self._wait()
+            if (ready := sum(int(pipeline.ready.sum()) for pipeline in self._pipelines)) > opened:
+                opened, self._progress_s = ready, time.monotonic()
         sent, left = [0] * plan.replicas, [0] * plan.replicas
         left_s = np.zeros((plan.replicas, total))
         self._progress_s = time.monotonic()

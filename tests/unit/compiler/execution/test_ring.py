@@ -28,6 +28,9 @@ from mcm_compiler.execution.ring.plan import (
 FLOAT = int(onnx.TensorProto.FLOAT)
 TWICE = "first (float[4] x) => (float[4] y, float[4] w) { y = Add (x, x)  w = Mul (x, x) }"
 SUM = "second (float[4] y, float[4] w, float[4] x) => (float[4] z) { z = Sum (y, w, x) }"
+PATIENCE_S = 1.0
+"""Chips of these tests open their models in a tenth of it on a machine with other work."""
+
 COUNT = """counter (float[4] x, float[2] past) => (float[4] z, float[3] present) {
     last = Constant <value = float[1] {1.0}> ()
     next = ReduceSum <keepdims = 1> (x)
@@ -135,11 +138,11 @@ def stop() -> None:
 
 @pytest.mark.forks
 @pytest.mark.parametrize(
-    ("act", "expected"),
+    ("act", "expected", "patience_s"),
     [
-        (kill_own, RingFailure(7, "SIGKILL")),
-        (kill_host, RingFailure(None, "SIGKILL")),
-        (stop, RingFailure(7, "opening its model", hangs=True)),
+        (kill_own, RingFailure(7, "SIGKILL"), 30.0),
+        (kill_host, RingFailure(None, "SIGKILL"), 30.0),
+        (stop, RingFailure(7, "opening its model", hangs=True), PATIENCE_S),
     ],
 )
 def test_nothing_is_left_of_a_ring_of_which_one_dies_or_hangs(
@@ -148,19 +151,22 @@ def test_nothing_is_left_of_a_ring_of_which_one_dies_or_hangs(
     tmp_path: Path,
     act: Callable[[], None],
     expected: RingFailure,
+    patience_s: float,
 ) -> None:
     serve, before = host.serve_chip, set(os.listdir("/dev/shm"))
 
-    def serve_chip(plan: RingPlan, pipeline: object, replica: int, index: int, *more: object):
+    def serve_chip(
+        plan: RingPlan, pipeline: host.SharedPipeline, replica: int, index: int, *more: object
+    ):
         (tmp_path / f"{os.getpid()}.pid").touch()
         if index == 1:
-            # The other chip waits for buffers by now.
-            time.sleep(0.05)
+            while not pipeline.ready[0]:
+                time.sleep(0.01)
             act()
         serve(plan, pipeline, replica, index, *more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(host, "serve_chip", serve_chip)
-    assert host.run_ring(replace(plan, patience_s=0.3)) == expected
+    assert host.run_ring(replace(plan, patience_s=patience_s)) == expected
     processes = [int(path.stem) for path in tmp_path.glob("*.pid")]
     assert len(processes) == 2
     end_s = time.monotonic() + 10
@@ -190,6 +196,6 @@ def test_a_chip_that_hangs_amid_rounds_is_named(
         note(pipeline, place, i)
 
     monkeypatch.setattr(host.SharedPipeline, "note_made", note_made)
-    found = host.run_ring(replace(plan, patience_s=0.3))
+    found = host.run_ring(replace(plan, patience_s=PATIENCE_S))
     assert isinstance(found, RingFailure)
     assert (found.chip, found.hangs) == (5, True)
