@@ -164,7 +164,7 @@ def number_chips(
         if in_parts:
             from mcm_compiler.equivalence.parts.planned_parts import PlannedParts
 
-            parts = PlannedParts(numbers, source, sums=planned)
+            parts = PlannedParts(numbers, source)
         chain = _Chain(numbers, source, wires, identities, placeholders, assumed, parts)
         chain.run(chips, given)
         return chain

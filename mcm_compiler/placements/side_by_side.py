@@ -16,12 +16,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mcm_compiler.components.capabilities import simulator_of
-from mcm_compiler.contracts.program import ChipProgram, LoweredProgram, SimulationResult, Transfer
+from mcm_compiler.contracts.program import (
+    ChipProgram,
+    LoweredProgram,
+    SimulationResult,
+    Simulator,
+    Transfer,
+)
 from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.target import Simulates, Target, machine_of
 from mcm_compiler.machines.choices import MOST_SEQUENCES
 from mcm_compiler.machines.machine import OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
 from mcm_compiler.placements.steps_of_decoders import most_in_flight
+
+MOST_TOGETHER = 200_000
+"""Kernels and transfers of all pipelines that are played; of more, one pipeline is, if it can."""
 
 
 def play_together(target: Target, pipelines: int) -> bool:
@@ -37,6 +46,8 @@ def simulate_pipelines(
     Where they share channels all of them are played. Period and latency are then those of the
     whole: in each period every pipeline answers once. Chips, and channels of their own, are those
     of the first pipeline; a channel that is shared has the busy time and the bytes of all of them.
+    Of very many kernels on pipelines of one chip, only the one is played that is served last: its
+    transfers over a shared channel take as long as those of all of them.
 
     Args:
         target: the package.
@@ -51,6 +62,9 @@ def simulate_pipelines(
     simulator = simulator_of(target)
     if not play_together(target, pipelines):
         return simulator.run(program, inferences)
+    count = len(program.transfers) + sum(len(chip.kernels) for chip in program.chips)
+    if chips_each == 1 and count * pipelines > MOST_TOGETHER:
+        return _served_last(simulator, program, inferences, pipelines, machine_of(target))
     together = side_by_side(program, pipelines, chips_each, machine_of(target))
     found = simulator.run(together, inferences)
     return replace(
@@ -60,6 +74,45 @@ def simulate_pipelines(
             link for link in found.links if max(link.source, link.destination) < chips_each
         ),
     )
+
+
+def _served_last(
+    simulator: Simulator, program: LoweredProgram, inferences: int, pipelines: int, machine: Machine
+) -> SimulationResult:
+    shared, once = set(machine.shared_channels), _reads_once(machine)
+
+    def waits(transfer: Transfer) -> bool:
+        crossed = machine.route(transfer.source, transfer.destination)
+        return not shared.isdisjoint(crossed) and not (once and transfer.source == OFF_PACKAGE)
+
+    transfers = tuple(
+        replace(one, size_bytes=pipelines * one.size_bytes) if waits(one) else one
+        for one in program.transfers
+    )
+    found = simulator.run(replace(program, transfers=transfers), inferences)
+    own = {
+        tuple(machine.channel_ends[c].tolist())
+        for one in filter(waits, program.transfers)
+        for c in machine.route(one.source, one.destination)
+        if c not in shared
+    }
+    links = tuple(
+        replace(
+            link,
+            busy_s=link.busy_s / pipelines,
+            bytes_per_inference=link.bytes_per_inference // pipelines,
+        )
+        if (link.source, link.destination) in own
+        else link
+        for link in found.links
+    )
+    return replace(found, links=links)
+
+
+def _reads_once(machine: Machine) -> bool:
+    """True where weights cross the channel from off-package memory once for all pipelines."""
+    ends = machine.channel_ends[list(machine.shared_channels)]
+    return bool((ends == OFF_PACKAGE_ROOT).any())
 
 
 def side_by_side(
@@ -77,8 +130,7 @@ def side_by_side(
     """
     chips: list[ChipProgram] = []
     transfers: list[Transfer] = []
-    ends = machine.channel_ends[list(machine.shared_channels)]
-    reads_once = bool((ends == OFF_PACKAGE_ROOT).any())
+    reads_once = _reads_once(machine)
     for pipeline in range(pipelines):
         first_chip, first = pipeline * chips_each, len(transfers)
         for chip in program.chips:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, islice, pairwise
 
 import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.arrays.types import Bools, Longs
+from mcm_compiler.graph.rounds import class_of
 from mcm_compiler.graph.states import kept_bytes
 from mcm_hardware.chip.chip_dataflow import ChipDataflow, HeldState
 from mcm_hardware.chip.chip_spec import ChipSpec
@@ -132,7 +133,8 @@ def order_by_demand(flow: ChipDataflow, spec: ChipSpec) -> ChipDataflow:
 
     Kernels that make at most half of what they read run as soon as they can: what they read is
     free then. The order is cut where few bytes are held, as long as that lowers the peak: all
-    kernels before a cut are done before those behind, for instance those of one small image.
+    kernels before a cut are done before those behind, for instance those of one small image. All
+    classes of a round are cut alike.
     """
     held, count = find_activations(flow, spec), len(flow.kernels)
     values = held.size, held.writer, held.reader_ptr, held.readers, held.kept
@@ -147,16 +149,23 @@ def order_by_demand(flow: ChipDataflow, spec: ChipSpec) -> ChipDataflow:
     first, last = live_ranges(np.arange(count), *values[1:])
     held_at = live_bytes(held.size, first + 1, last, count)
     lowest = [k for k in range(2, count - 1) if held_at[k - 1] > held_at[k] <= held_at[k + 1]]
-    lowest = sorted(lowest, key=lambda k: held_at[k])[:MOST_CUTS]
+    lowest = sorted(lowest, key=lambda k: held_at[k])
+    # Of all classes of a round, the first one has the fewest bytes.
+    bases = [(class_of(kernel.name) or (kernel.name,))[0] for kernel in flow.kernels]
+    alike: dict[str, set[int]] = {bases[k]: set() for k in lowest}
+    for k, base in enumerate(bases):
+        if base in alike:
+            alike[base].add(k)
+    candidates = [(min(found), found) for found in islice(alike.values(), MOST_CUTS)]
     cuts: set[int] = set()
     peak, order = tried(cuts)
     while True:
-        found = [(*tried({*cuts, cut}), cut) for cut in lowest if cut not in cuts]
-        lower, better, cut = min(found, default=(peak, order, 0))
+        rest = [(k, alike) for k, alike in candidates if not alike <= cuts]
+        found = [(*tried(cuts | alike), k, alike) for k, alike in rest]
+        lower, better, _, more = min(found, default=(peak, order, 0, cuts))
         if lower >= peak:
             return flow.reordered(order)
-        peak, order = lower, better
-        cuts.add(cut)
+        peak, order, cuts = lower, better, cuts | more
 
 
 class _Demand:

@@ -64,7 +64,6 @@ class PlannedParts:
     Args:
         numbers: the table.
         source: the model.
-        sums: whether sums may be divided, which changes the order of what is added.
 
     Attributes:
         explained: numbers of values that only serve to look up rows of a part of a table.
@@ -72,9 +71,8 @@ class PlannedParts:
         reordered: whether onnxruntime may add in another order in some part; see `reorders`.
     """
 
-    def __init__(self, numbers: ValueNumbers, source: SourceValues, *, sums: bool = True) -> None:
+    def __init__(self, numbers: ValueNumbers, source: SourceValues) -> None:
         self._numbers = numbers
-        self._divides_sums = sums
         self._source = SourcePieces(numbers, source)
         self._located = LocatedSlices(numbers)
         self._look_ups = MaskedLookUps(numbers, self._source, self._located, source.names)
@@ -177,7 +175,7 @@ class PlannedParts:
         nothing = partial(is_nothing, self._numbers)
         ints = partial(self._source.ints, op)
         cut = cut_of(facts, op, order, self._relation, nothing, ints)
-        if cut is None or (cut.summed is not None and not self._divides_sums):
+        if cut is None:
             return None
         if not any(cut.outputs) and cut.summed is None:
             return results

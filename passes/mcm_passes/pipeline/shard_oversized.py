@@ -96,6 +96,8 @@ class ShardOversized(Pass):
         taken = self._cut_kernels(model, context, parts, limits, for_memory=True)
         # Tiles of rows read a streamed weight each, so that they are made of whole ops.
         rows_first = bool(self.tile_rows) and limits.stream_bytes_per_s > 0.0
+        if rows_first:
+            self._cut_sums(model, context, limits)
         tiled = rows_first and self._divide_all_rows(model, context, parts, limits, taken)
         tiles = () if rows_first else taken
         states = STATES.present(model)
@@ -125,6 +127,26 @@ class ShardOversized(Pass):
         for node in done.nodes if NODE_COST.present(model) else ():
             NODE_COST.set(node, cost_model.node_cost(node))
         return True
+
+    def _cut_sums(self, model: ir.Model, context: PassContext, limits: PackageLimits) -> None:
+        from mcm_passes.parallelism.oversized import inner_sums
+
+        cost_model, plan = context.target.cost_model(), FUSION_PLAN.find(model)
+        for node, parts in inner_sums.long_products(model.graph, cost_model, limits):
+            if plan is not None:
+                plan = plan_without(plan, [node])
+                FUSION_PLAN.set(model, plan)
+            context.report(
+                Diagnostic(
+                    "MCM-P011",
+                    f"few columns of its weight fit a chip of {bytes_text(max(limits.sram_bytes))} "
+                    f"at once: its sum is split into {parts} parts, which are added up",
+                    at=f"node {quote(node.name or '')} ({quote(node.op_type)})",
+                )
+            )
+            made = inner_sums.cut_sum(model.graph, node, parts)
+            for op in made if NODE_COST.present(model) else ():
+                NODE_COST.set(op, cost_model.node_cost(op))
 
     def _slice_weights(
         self,

@@ -52,7 +52,7 @@ _LEAST_PIECE = 1 / 64
 """Share of the SRAM below which pieces are not made smaller for that."""
 
 
-_LIGHT, _MOST_BESIDE_LIGHT = 1 / 16, 0.2
+LIGHT, MOST_BESIDE_LIGHT = 1 / 16, 0.2
 """Share of the SRAM up to which the activations of an op are few, and of streamed weights then."""
 
 FEW_COLUMNS = (32, 16, 8, 4, 2, 1)
@@ -246,8 +246,8 @@ def _cut(
     if fits or not streams or sum(sizes) <= most:
         return (cut, fits[0][1]) if fits else None
     # Streamed weights are as small as asked for; sums of so few columns may take another order.
-    if room.inputs + room.outputs <= _LIGHT * sram:
-        most = max(most, _MOST_BESIDE_LIGHT * sram)
+    if room.inputs + room.outputs <= LIGHT * sram:
+        most = max(most, MOST_BESIDE_LIGHT * sram)
     few = [u for u in FEW_COLUMNS if u % unit == 0]
     step = next((u for u in few if rest + u / extent * max(sizes) <= most), 0)
     finer = tuple((at, min(at + step, extent)) for at in range(0, extent, step)) if step else ()

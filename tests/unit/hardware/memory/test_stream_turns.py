@@ -14,13 +14,13 @@ from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.components.capabilities import simulator_of
 from mcm_compiler.components.target_loading import load_target
-from mcm_compiler.contracts.program import PROGRAM, LoweredProgram
+from mcm_compiler.contracts.program import PROGRAM, SIMULATION, LoweredProgram, SimulationResult
 from mcm_compiler.contracts.target import ChipModel, machine_of
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.placements.side_by_side import side_by_side
+from mcm_compiler.placements.side_by_side import MOST_TOGETHER, side_by_side
 from mcm_hardware.chip.chip_dataflow import chip_dataflow
 from mcm_hardware.event_graph.graph import event_graph
 from mcm_hardware.event_graph.program_arrays import channel_arrays, program_arrays
@@ -119,7 +119,12 @@ def test_weights_beyond_all_memory_compile_verify_and_check(
     links = {(k.source, k.destination): k.bytes_per_inference for k in result.simulation.links}
     # Four replicas, and one read of the shared channel for all of them.
     assert links[OFF_PACKAGE_ROOT, OFF_PACKAGE] == links[OFF_PACKAGE, 0] > 8 * 1024
-    assert check_folder(tmp_path / "out").holds
+    report = check_folder(tmp_path / "out")
+    assert report.holds
+    assert report.diagnostics == ()
+    # Sums over 512 elements are cut, so that pieces have 32 columns and still fit.
+    products = [node.inputs[1] for node in result.chips[0].model.graph if node.op_type == "Gemm"]
+    assert {tuple(weight.shape.numpy()) for weight in products} == {(128, 32)}
 
 
 def test_inputs_of_all_classes_take_one_buffer_in_turn(
@@ -143,6 +148,24 @@ def test_inputs_of_all_classes_take_one_buffer_in_turn(
     waiting = np.repeat(np.arange(len(place)), np.diff(graph.wait_ptr))
     source, soon = graph.waits.source[: len(waiting)], graph.waits.lag[: len(waiting)] == 0
     assert (place[source[soon]] < place[waiting[soon]]).all()
+
+
+@pytest.mark.parametrize("replicas_rounds", [(4, 1), (4, 2)])
+def test_one_replica_stands_for_many_that_are_too_large_to_simulate(
+    network: Path, target: Path, monkeypatch: pytest.MonkeyPatch, replicas_rounds: tuple[int, int]
+) -> None:
+    found: list[SimulationResult] = []
+    for most in (MOST_TOGETHER, 0):
+        monkeypatch.setattr("mcm_compiler.placements.side_by_side.MOST_TOGETHER", most)
+        replicas, classes = replicas_rounds
+        passes = f"{TO_PROGRAM},simulate"
+        options = CompileOptions(replicas=replicas, level=0, round=classes, passes=passes)
+        found.append(SIMULATION.get(run_passes(network, target, options)[0]))
+    together, alone = found
+    assert alone.period_s == pytest.approx(together.period_s)
+    for one, other in zip(alone.links, together.links, strict=True):
+        assert one.busy_s == pytest.approx(other.busy_s)
+        assert one.bytes_per_inference == other.bytes_per_inference
 
 
 def test_buffers_of_weights_lie_where_activations_are_not(program: LoweredProgram) -> None:
