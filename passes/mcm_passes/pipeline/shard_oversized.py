@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -17,7 +17,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.states import STATES
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.option_ranges import at_least, checked, from_to
-from mcm_compiler.text.units import bytes_text, percent_text
+from mcm_compiler.text.units import bytes_text, count_text, percent_text
 from mcm_passes.parallelism.oversized import output_pieces, oversized
 from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler, not_tiled_note, tiled_note
 
@@ -29,6 +29,8 @@ rows reads them again."""
 
 MAX_REFUSED = 5
 """Ops that are told not to be divided along rows."""
+
+_Divided = tuple[sharding.OperatorSharding, oversized.Oversized]
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ class ShardOversized(Pass):
             plan = FUSION_PLAN.find(model)
         if plan is not None and demand.oversized:
             FUSION_PLAN.set(model, plan_without(plan, [found.node for found in demand.oversized]))
-        sharder = oversized.OperatorSharder(model.graph)
+        sharder, divided = oversized.OperatorSharder(model.graph), list[_Divided]()
         for found in demand.oversized:
             stored_bytes = cost_model.storage_bytes(found.weight)
             record, nodes = sharder.shard(found)
@@ -176,10 +178,12 @@ class ShardOversized(Pass):
             if costed:
                 for node in nodes:
                     NODE_COST.set(node, cost_model.node_cost(node))
-            context.report(_note(record, found, limits, demand.full, self.fraction))
+            divided.append((record, found))
             if pieces := _in_pieces(model.graph, nodes[-1], cost_model, limits, self.fraction):
                 parts |= pieces
                 context.report(output_pieces.pieces_note(list(pieces.values()), limits))
+        for note in _notes(divided, limits, demand.full, self.fraction):
+            context.report(note)
         sharding.SHARDING_PLAN.set(model, sharding.ShardingPlan(tuple(records)))
 
     def _slice_kernels(
@@ -200,6 +204,7 @@ class ShardOversized(Pass):
         plan, cost_model = FUSION_PLAN.find(model) or FusionPlan(()), context.target.cost_model()
         kernels = kernel_cuts.KernelCuts(model, cost_model, plan)
         rest: list[oversized.Oversized] = []
+        divided: list[_Divided] = []
         cuts: list[tile_rewriting.CutRegion] = []
         groups = {group.name: group for group in plan.groups}
         for found in demand.oversized:
@@ -221,7 +226,9 @@ class ShardOversized(Pass):
                 tuple(f"{name}/tile_{piece}" for piece in range(len(found.pieces))),
             )
             records.append(record)
-            context.report(_note(record, found, limits, demand.full, self.fraction))
+            divided.append((record, found))
+        for note in _notes(divided, limits, demand.full, self.fraction):
+            context.report(note)
         if cuts:
             plan = FusionPlan(tuple(group for group in groups.values() if len(group.nodes) > 1))
             done = kernel_cuts.cut_kernels(model, cost_model, plan, cuts)
@@ -389,22 +396,24 @@ def _faults(
     return faults
 
 
-def _note(
-    record: sharding.OperatorSharding,
-    found: oversized.Oversized,
-    limits: PackageLimits,
-    full: float,
-    fraction: float,
-) -> Diagnostic:
+def _notes(
+    divided: Sequence[_Divided], limits: PackageLimits, full: float, fraction: float
+) -> Iterator[Diagnostic]:
+    """A note for each reason, about the first op that was divided for it."""
     largest = max(limits.sram_bytes)
-    why = f"do not fit a chip of {bytes_text(largest)}"
-    if full and found.weight_bytes < largest:
-        why = f"leave gaps in a package that is filled to {percent_text(full)} by weights"
-    elif found.weight_bytes < largest:
-        why = f"leave too little of a chip of {bytes_text(largest)} at `fraction={fraction:g}`"
-    return Diagnostic(
-        "MCM-P011",
-        f"{bytes_text(found.weight_bytes)} of weights {why}: split into {len(record.pieces)} "
-        f"pieces along axis {record.axis} of {quote(record.weight)}",
-        at=f"node {quote(record.node)} ({quote(found.node.op_type)})",
-    )
+    reasons: dict[str, list[_Divided]] = {}
+    for record, found in divided:
+        why = f"do not fit a chip of {bytes_text(largest)}"
+        if full and found.weight_bytes < largest:
+            why = f"leave gaps in a package that is filled to {percent_text(full)} by weights"
+        elif found.weight_bytes < largest:
+            why = f"leave too little of a chip of {bytes_text(largest)} at `fraction={fraction:g}`"
+        reasons.setdefault(why, []).append((record, found))
+    for why, ((record, found), *others) in reasons.items():
+        more = f" ({count_text(len(others), 'more op')} likewise)" if others else ""
+        yield Diagnostic(
+            "MCM-P011",
+            f"{bytes_text(found.weight_bytes)} of weights {why}: split into {len(record.pieces)} "
+            f"pieces along axis {record.axis} of {quote(record.weight)}{more}",
+            at=f"node {quote(record.node)} ({quote(found.node.op_type)})",
+        )
