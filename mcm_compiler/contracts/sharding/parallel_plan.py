@@ -89,7 +89,7 @@ class SearchRecord:
 
     Attributes:
         decides: which decision.
-        method: what found it, such as `dqn` or `cp-sat`.
+        method: what found it, such as `dp` or `cp-sat`.
         seed: of everything random.
         objective: the value that was found; a count for `paper-count`, seconds for `cost` and PP.
         oracle: the best possible value, where an exact method knows it.

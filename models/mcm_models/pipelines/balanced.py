@@ -87,45 +87,6 @@ def balanced_pipeline(t: PipelineTables, stages: int) -> tuple[Ints, Ints]:
 
 
 @entry_njit
-def shift_together(t: PipelineTables, parts: Ints, places: Ints, reach: int, stride: int) -> float:
-    """Moves up to three neighbouring cuts together, in place; the length that is reached.
-
-    Where several cuts have to move by a layer, no cut alone makes the iteration shorter.
-
-    Args:
-        t: the tables.
-        parts: `[S + 1]` with both ends.
-        places: `[S + 1]` with both ends.
-        reach: how far each moves, in steps.
-        stride: parts of a step.
-    """
-    best = length_s(t, parts, places)
-    stages = len(parts) - 1
-    trial = parts.copy()
-    for k in range(1, max(stages - 2, 2)):
-        middle = parts.copy()
-        for first in range(-reach, reach + 1):
-            trial[k] = middle[k] + first * stride
-            for second in range(
-                -reach if k + 1 < stages else 0, reach + 1 if k + 1 < stages else 1
-            ):
-                if k + 1 < stages:
-                    trial[k + 1] = middle[k + 1] + second * stride
-                wide = k + 2 < stages
-                for third in range(-reach if wide else 0, reach + 1 if wide else 1):
-                    if wide:
-                        trial[k + 2] = middle[k + 2] + third * stride
-                    if (np.diff(trial) <= 0).any():
-                        continue
-                    length = length_s(t, trial, places)
-                    if length < best:
-                        best = length
-                        parts[:] = trial
-        trial[:] = parts
-    return best
-
-
-@entry_njit
 def descend(
     t: PipelineTables, parts: Ints, places: Ints, allowed: NDArray[np.bool_] | None = None
 ) -> float:

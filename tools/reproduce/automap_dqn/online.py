@@ -10,9 +10,11 @@ import numpy as np
 from automap_dqn.learner import Learner
 from automap_dqn.planning_environment import PlanningEnvironment
 from automap_dqn.settings import PUBLISHED, DqnSettings
-from mcm_models.pipelines.balanced import descend, shift_together
+from mcm_compiler.arrays.kernels import entry_njit
+from mcm_models.pipelines.balanced import descend
+from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
-from mcm_models.pipelines.tables import pipeline_tables
+from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
 from mcm_passes.parallelism.pipelines.optimal_pipeline import pipeline_of
 
 PRUNING_RADIUS = 3
@@ -186,3 +188,42 @@ def settled(environment: PlanningEnvironment, pipeline: Pipeline) -> Pipeline:
     length = min(length, shift_together(environment.tables, parts, places, SHIFTS, 1))
     cuts, devices = (tuple(int(cut) for cut in row[1:-1]) for row in (parts, places))
     return Pipeline(cuts, devices, float(length))
+
+
+@entry_njit
+def shift_together(t: PipelineTables, parts: Ints, places: Ints, reach: int, stride: int) -> float:
+    """Moves up to three neighbouring cuts together, in place; the length that is reached.
+
+    Where several cuts have to move by a layer, no cut alone makes the iteration shorter.
+
+    Args:
+        t: the tables.
+        parts: `[S + 1]` with both ends.
+        places: `[S + 1]` with both ends.
+        reach: how far each moves, in steps.
+        stride: parts of a step.
+    """
+    best = length_s(t, parts, places)
+    stages = len(parts) - 1
+    trial = parts.copy()
+    for k in range(1, max(stages - 2, 2)):
+        middle = parts.copy()
+        for first in range(-reach, reach + 1):
+            trial[k] = middle[k] + first * stride
+            for second in range(
+                -reach if k + 1 < stages else 0, reach + 1 if k + 1 < stages else 1
+            ):
+                if k + 1 < stages:
+                    trial[k + 1] = middle[k + 1] + second * stride
+                wide = k + 2 < stages
+                for third in range(-reach if wide else 0, reach + 1 if wide else 1):
+                    if wide:
+                        trial[k + 2] = middle[k + 2] + third * stride
+                    if (np.diff(trial) <= 0).any():
+                        continue
+                    length = length_s(t, trial, places)
+                    if length < best:
+                        best = length
+                        parts[:] = trial
+        trial[:] = parts
+    return best
