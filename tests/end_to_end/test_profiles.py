@@ -31,6 +31,8 @@ SIZES = {
     "mha": ("prefill:seq=8,past=0", "decode:seq=1,past=8", "chunk:seq=4,past=4"),
     "gqa-shared": ("prefill:seq=8,past=16,total=16", "decode:seq=1,past=16,total=16"),
 }
+SIZES["gqa-shared in pieces"] = SIZES["gqa-shared"]
+PIECES = replace(QUICK, passes=QUICK.passes.replace("parallelize", "parallelize{caches=2}"))
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +40,16 @@ def compiled(tmp_path_factory):
     """By spelling, the folder and the model."""
     made = {}
     for spelling, texts in SIZES.items():
-        proto = ir.to_proto(small_decoder(spelling, None))
+        options = PIECES if "pieces" in spelling else QUICK
+        proto = ir.to_proto(small_decoder(spelling.split()[0], None))
         path = tmp_path_factory.mktemp("profiles") / "decoder.onnx"
         onnx.save(proto, path)
         folder = path.with_name("out")
         profiles = parse_profiles(texts, {})
-        results = compile_profiles(path, "mcm4", QUICK, profiles, output=folder)
+        results = compile_profiles(path, "mcm4", options, profiles, output=folder)
         assert all(one.verification.holds for one in results)
+        held = {sum(len(chip.states) for chip in one.chips) for one in results}
+        assert held == {4 if options is PIECES else 2}
         made[spelling] = folder, proto
     return made
 
@@ -114,8 +119,9 @@ def in_steps(proto, ids, buffer):
     return made
 
 
-def test_prefill_then_decode_equals_the_whole_model_over_eight_steps(compiled):
-    folder, proto = compiled["gqa-shared"]
+@pytest.mark.parametrize("spelling", ["gqa-shared", "gqa-shared in pieces"])
+def test_prefill_then_decode_equals_the_whole_model_over_eight_steps(compiled, spelling):
+    folder, proto = compiled[spelling]
     ids = np.random.default_rng(1).integers(0, 20, (1, 16))
     masks = np.tri(16, dtype=np.int64)
     past = np.zeros((1, 2, 16, 8), np.float32)
