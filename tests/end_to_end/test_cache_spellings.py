@@ -28,6 +28,8 @@ from tests.generators.small_decoders import SPELLINGS, small_decoder
 
 WIDE = {"hidden": 64, "heads": 4, "kv_heads": 2}
 
+STEPS = "simplify,fuse,annotate_cost,parallelize"
+
 STYLES = {
     "hf": {},
     "genai": {"weights": "nbits", "experts": 3},
@@ -124,11 +126,23 @@ def test_a_level_holds_caches_in_pieces_where_more_sequences_are_served(tmp_path
     result = compile_model(model, target, options)
     assert DIVISION.get(result.model).caches == 8
     assert len([state for chip in result.chips for state in chip.states]) == 16
-    passes = "simplify,fuse,annotate_cost,parallelize{search=false}"
+    passes = STEPS + "{search=false}"
     whole = REPLICATION.get(run_passes(model, target, replace(options, passes=passes))[0])
     assert served_s(result.replication) < 0.8 * served_s(whole)
     assert result.verification.steps == 8
     assert all(output.bit_equal for output in result.verification.outputs)
+
+
+@pytest.mark.parametrize(("sram_mib", "sequences"), [(0.4, None), (1.2, 5)])
+def test_a_cache_that_fits_no_chip_is_cut_at_every_level(tmp_path, sram_mib, sequences):
+    size = {"hidden": 128, "heads": 8, "kv_heads": 8, "intermediate": 32, "vocab": 20}
+    target = small_chips(tmp_path / "t.toml", sram_mib)
+    options = CompileOptions(level=0, sequences=sequences, passes=f"{STEPS},partition")
+    _, notes, *_ = run_passes(layer("genai", 1023, **size), target, options)
+    pieces = 2 if sequences is None else 3  # of 512 KiB for each sequence
+    (told,) = (note.message for note in notes if note.code == "MCM-P086")
+    assert told == f"2 of 2 caches cut by heads into up to {pieces} pieces"
+    assert "MCM-P052" not in {note.code for note in notes}
 
 
 def served_s(chosen):
@@ -141,7 +155,7 @@ def test_no_cache_is_cut_where_chips_hold_many(monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr(division_search, "cache_cuts", fails)
-    options = CompileOptions(level=2, passes="simplify,fuse,annotate_cost,parallelize")
+    options = CompileOptions(level=2, passes=STEPS)
     model, *_ = run_passes(layer("genai", layers=3), "mcm16", options)
     assert DIVISION.get(model).caches == 1
 

@@ -55,7 +55,7 @@ class ShardOversized(Pass):
             target's.
         grain: kernels that take more than this times the work of the model for each chip are cut,
             each along the loop that costs least; 0 cuts none.
-        caches: pieces of the cache of each layer, by heads; 1 leaves them whole.
+        caches: pieces of the cache of each layer, by heads; more where no chip holds one.
 
     Raises:
         ValueError: for options out of range.
@@ -93,7 +93,7 @@ class ShardOversized(Pass):
         target = context.target
         cost_model = target.cost_model()
         limits = self._limits(target)
-        in_pieces = self._cut_caches(model, context)
+        in_pieces = STATES.present(model) and self._cut_caches(model, context, limits)
         parts = dict(sharding.OUTPUT_PARTS.find(model) or {})
         taken = self._cut_kernels(model, context, parts, limits, for_memory=True)
         # Tiles of rows read a streamed weight each, so that they are made of whole ops.
@@ -113,14 +113,16 @@ class ShardOversized(Pass):
         sharding.OUTPUT_PARTS.set(model, parts)
         return bool(demand.oversized) or tiled or in_pieces
 
-    def _cut_caches(self, model: ir.Model, context: PassContext) -> bool:
-        """Divides caches by heads, as `caches` says."""
-        if self.caches < 2 or not STATES.present(model):
-            return False
+    def _cut_caches(self, model: ir.Model, context: PassContext, limits: PackageLimits) -> bool:
+        """Divides caches by heads, as `caches` or the size of a chip says."""
         from mcm_passes.parallelism.row_tiles import cache_cuts
 
         plan, cost_model = FUSION_PLAN.find(model) or FusionPlan(()), context.target.cost_model()
-        cuts = cache_cuts.cache_cuts(model, self.caches)
+        room, sequences = max(limits.sram_bytes), context.options.sequences or 1
+        least = cache_cuts.least_pieces(model, cost_model, room, self.fraction, sequences)
+        if (pieces := max(self.caches, least)) < 2:
+            return False
+        cuts = cache_cuts.cache_cuts(model, pieces)
         context.report(cache_cuts.cache_note(model, cuts))
         if not cuts:
             return False

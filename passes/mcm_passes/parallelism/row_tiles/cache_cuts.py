@@ -18,7 +18,7 @@ from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.sharding.sharding import OUTPUT_PARTS, OutputPart
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.graph.constants import constant_values
-from mcm_compiler.graph.states import STATES, StatePair, States
+from mcm_compiler.graph.states import STATES, StatePair, States, kept_bytes
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.text.units import count_text
 from mcm_passes.parallelism.oversized import output_pieces
@@ -43,6 +43,34 @@ class CacheCut:
 
     cut: CutRegion
     pairs: tuple[tuple[ir.Value, ir.Value], ...]
+
+
+CACHE_MAKERS = frozenset(
+    {"Attention", "Concat", "GroupQueryAttention", "MultiHeadAttention", "TensorScatter"}
+)
+"""Ops that make the present of a cache."""
+
+
+def least_pieces(
+    model: ir.Model, cost_model: CostModel, sram_bytes: int, fraction: float, sequences: int
+) -> int:
+    """Pieces that every cache is small enough in; 1 where a chip can hold all that one op makes.
+
+    Args:
+        model: with its states.
+        cost_model: of the target.
+        sram_bytes: of a chip.
+        fraction: part of it that a piece may take, if there are several.
+        sequences: that chips hold caches of.
+    """
+    made: dict[ir.Node, int] = {}
+    for past, present in _values(model, STATES.get(model)):
+        maker = present.producer()
+        if maker is not None and maker.op_type in CACHE_MAKERS:
+            own = kept_bytes(past, present, cost_model.storage_bytes(present))
+            made[maker] = made.get(maker, 0) + sequences * own
+    largest = max(made.values(), default=0)
+    return 1 if largest <= sram_bytes else math.ceil(largest / (fraction * sram_bytes))
 
 
 def cache_cuts(model: ir.Model, pieces: int) -> list[CacheCut]:
