@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import signal
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from mcm_compiler.execution.runner import run_batches
 from mcm_compiler.graph.rounds import class_of
 from mcm_compiler.measuring.devices import MeasuringDevice, Profile
 from mcm_compiler.measuring.executed_nodes import ExecutedNodes, seconds_of_kernels
+from mcm_compiler.measuring.lone_kernels import kernel_model, scaled_to_chip
 from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.run_limits import MAX_RUN_GROWTH_BYTES, quiet_onnxruntime
@@ -44,6 +46,7 @@ SESSION_LIMIT_S = 900
 """Elapsed time after which a session is ended."""
 
 IN_PLACE = "in place"
+ALONE = "alone"
 
 Record = Callable[[str], None]
 
@@ -57,7 +60,8 @@ class KernelTime:
         seconds: mean of all sessions.
         spread: largest difference between two sessions as a share of `seconds`.
         count: inferences that were timed.
-        how: `in place` for times in the sessions of chips.
+        how: `in place` for times in the sessions of chips; `alone` for kernels that ran by
+            themselves, scaled to the times of their chips.
     """
 
     kernel: str
@@ -91,6 +95,7 @@ class _Found:
     chip_s: dict[int, float] = field(default_factory=dict[int, float])
     nodes_s: float = 0.0
     unmapped_s: float = 0.0
+    how: str = IN_PLACE
     diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
 
@@ -131,8 +136,13 @@ def measure_folder(
                     found.diagnostics.append(_died(attempt, device, error))
         if not profiles:
             return run_batches(model, feeds)
-        costs = cost_model_on(opened.target, chip)
-        _take(found, chip, graphs[chip], costs, profiles)
+        if profiles[0].node_s:
+            costs = cost_model_on(opened.target, chip)
+            _take(found, chip, graphs[chip], costs, profiles)
+        else:
+            chip_s = min(profile.seconds for profile in profiles)
+            found.how, found.chip_s[chip] = ALONE, chip_s
+            _take_alone(found, chip, graphs[chip], device, record)
         return profiles[0].outputs
 
     manifest = opened.manifest
@@ -142,7 +152,7 @@ def measure_folder(
         opened.path, chips, manifest.run_wires, names, batches, stock=run, classes=manifest.round
     )
     kernels = tuple(
-        KernelTime(name, _mean(each), _spread(each), found.counts[name])
+        KernelTime(name, _mean(each), _spread(each), found.counts[name], found.how)
         for name, each in found.samples.items()
     )
     if not kernels:
@@ -241,6 +251,40 @@ def _take(
     zeros = [name for name, s in computed.items() if s > 0.0 and not measured.get(name)]
     if zeros:
         found.diagnostics.append(_zeros(chip, zeros, len(computed)))
+
+
+def _take_alone(
+    found: _Found, chip: int, graph: ir.Graph, device: MeasuringDevice, record: Record
+) -> None:
+    """Adds the times of one chip's kernels on a device without a profiler, each in a child."""
+    alone_s: dict[str, float] = {}
+    lost: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="mcmc-kernels-") as scratch:
+        path = Path(scratch) / "kernel.onnx"
+        for nodes in kernels_of(node for node in graph if not is_relay(node)):
+            name = kernel_name(nodes)
+            record(f"chip {chip}, kernel {quote(name)} alone")
+            try:
+                proto = kernel_model(graph, nodes)
+                onnx.save(proto, str(path))
+                feeds = [random_inputs(ir.from_proto(proto), seed) for seed in range(INPUTS)]
+                profile = _profile(device, path, feeds)
+            except (ChildDiedError, CompileError):
+                lost.append(name)
+                continue
+            if profile.seconds > 0.0:
+                alone_s[name] = profile.seconds
+                found.counts[name] += profile.inferences
+    for name, seconds in scaled_to_chip(alone_s, found.chip_s[chip]).items():
+        found.samples[name].append(seconds)
+    found.diagnostics.append(_alone(chip, len(alone_s), lost))
+
+
+def _alone(chip: int, measured: int, lost: Sequence[str]) -> Diagnostic:
+    text = f"the device has no profiler: {measured} kernels of chip {chip} were timed alone"
+    if lost:
+        text += f"; {len(lost)} more crashed or were refused, such as {quote(lost[0])}"
+    return Diagnostic("MCM-C016", text, at=f"chip {chip}")
 
 
 def _same(graph: ir.Graph) -> onnx.GraphProto:

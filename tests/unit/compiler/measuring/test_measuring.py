@@ -125,6 +125,32 @@ def test_measured_zeros_get_no_row(opened: OpenedFolder) -> None:
     assert "/stage.1/pool/MaxPool" not in [one.kernel for one in found.kernels]
 
 
+class Unprofiled(Fake):
+    """A device without a profiler, which one op crashes."""
+
+    def profile(self, model: Path, inputs: Sequence[Mapping[str, Any]]) -> Profile:
+        proto = onnx.load(model)
+        kinds = [node.op_type for node in proto.graph.node]
+        if kinds == ["MaxPool"]:
+            os.abort()
+        seconds = 1e-6 * len(kinds) * (2.0 if model.name == "kernel.onnx" else 1.0)
+        return Profile(seconds, run_batches(model, inputs), 10)
+
+
+def test_kernels_alone_are_scaled_and_a_crash_costs_one_row(opened: OpenedFolder) -> None:
+    attempts: list[str] = []
+    found = measure_folder(opened, Unprofiled(), record=attempts.append)
+    assert [one.code for one in found.diagnostics] == ["MCM-C016"] * 2
+    assert "1 more crashed or were refused, such as '/stage.1/pool/MaxPool'" in " ".join(
+        one.message for one in found.diagnostics
+    )
+    assert "chip 0, kernel '/stage.0/block.0/Relu' alone" in attempts
+    assert {one.how for one in found.kernels} == {"alone"}
+    assert "/stage.1/pool/MaxPool" not in [one.kernel for one in found.kernels]
+    total_s = sum(one.seconds for one in found.kernels)
+    assert total_s == pytest.approx(sum(found.chip_s.values()))
+
+
 def test_target_without_a_device() -> None:
     assert isinstance(device_of(load_target("cpu-ring"), None), OnnxRuntimeDevice)
     with pytest.raises(CompileError) as caught:
