@@ -133,7 +133,7 @@ class ShardOversized(Pass):
         return True
 
     def _cut_sums(self, model: ir.Model, context: PassContext, limits: PackageLimits) -> None:
-        from mcm_passes.parallelism.oversized import inner_sums
+        from mcm_passes.parallelism.row_tiles import inner_sums
 
         cost_model, plan = context.target.cost_model(), FUSION_PLAN.find(model)
         for node, parts in inner_sums.long_products(model.graph, cost_model, limits):
