@@ -61,7 +61,8 @@ def random_inputs(model: ir.Model, seed: int, fill: Fill = "drawn") -> dict[str,
         integers = _Integers(limit, constant)
         found = _random_value(rng, value.type, value.shape, integers)
         if limit is not None and "mask" in (value.name or "") and np.ndim(found) == 2:
-            found[:, :1] |= found.dtype.type(1)
+            first = found[:, :1]
+            first[first == 0] = 1
         feeds[value.name or ""] = found
     return feeds
 
