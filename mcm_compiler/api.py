@@ -26,8 +26,7 @@ from mcm_compiler.certificate.files import write_certificate
 from mcm_compiler.components.asked_target import described
 from mcm_compiler.components.cost_choice import TakesCostModel, choice_of
 from mcm_compiler.components.target_loading import given_target, load_target
-from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
-from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
+from mcm_compiler.contracts.chips import CHIP_MODELS, MAPPED_CHIPS, WIRES
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.program import PROGRAM, SIMULATION

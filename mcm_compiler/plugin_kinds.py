@@ -81,6 +81,8 @@ KINDS: dict[str, Kind] = {
         Kind("level", "object", f"{_CORE}.levels:Level", "`-O`"),
         Kind("device", "class", "mcm_compiler.measuring.devices:MeasuringDevice",
              "`mcmc measure --device`", "", ""),
+        Kind("addition", "object", "mcm_compiler.additions:Addition",
+             "targets that name it", "", ""),
         Kind("mapper", "class", f"{_CORE}.fabrics.mappers:Mapper",
              "`--mapper`, where chips are fabrics"),
         Kind("mapping-model", "class", f"{_CORE}.fabrics.models:MappingModel", "`--mapping-model`"),

@@ -284,6 +284,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
 }
 """The registry of each kind."""
 
+ADDITIONS = REGISTRIES["addition"]
 CHIP_KINDS = REGISTRIES["chip-kind"]
 COST_MODELS = REGISTRIES["cost-model"]
 FUSION_RULES = REGISTRIES["fusion-rule"]

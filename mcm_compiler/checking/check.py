@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from mcm_compiler.additions import addition_of
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import folder_record, read_manifest
 from mcm_compiler.artifact.profiles import ProfileFolder
@@ -308,8 +309,8 @@ class _Run(CheckRun):
         opened = self.opened
         folder, manifest = opened.path, opened.manifest
         profile = isinstance(folder, ProfileFolder)  # whose folder has files of others, too
-        fabrics = any(map(layout.is_mapping_file, manifest.files))
-        mappings: dict[str, Callable[[], str]] = {"mappings": self._mappings} if fabrics else {}
+        mapped = any(map(layout.is_mapping_file, manifest.files))
+        mappings: dict[str, Callable[[], str]] = {"mappings": self._mappings} if mapped else {}
         together: dict[str, Callable[[], str]] = {"profiles": lambda: check_profiles(opened)}
         return {
             "files": lambda: check_files(folder, manifest, further=profile),
@@ -337,10 +338,11 @@ class _Run(CheckRun):
         return found
 
     def _mappings(self) -> str:
-        from mcm_compiler.checking.mapping_check import check_mappings
-
         opened = self.opened
-        return check_mappings(opened.mapping_files, opened.chips, opened.target)
+        found = addition_of(opened.target) if opened.mapped else None
+        if found is None:
+            return "none"
+        return found[1].check(opened.path, opened.manifest, opened.chips, opened.target)
 
     def _certificate(self) -> str:
         found = self.opened.certificate

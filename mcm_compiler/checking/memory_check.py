@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.components.capabilities import lowered
-from mcm_compiler.contracts.fabrics.target import MappedChip
 from mcm_compiler.contracts.program import Buffer, ChipProgram, LoweredProgram, Queue
 from mcm_compiler.contracts.target import ChipModel, Target, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -181,7 +180,7 @@ def check_memory(
     wires: Sequence[Wire],
     target: Target,
     program: LoweredProgram,
-    mapped: Sequence[MappedChip] = (),
+    mapped: Sequence[Any] = (),
 ) -> str:
     """Checks that no buffers overlap, that all lie in SRAM, and that lowering gives this program.
 

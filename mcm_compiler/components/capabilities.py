@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-import onnx_ir as ir
-
-from mcm_compiler.contracts.fabrics.target import MappedChip, MapsChips, UnitChoice
 from mcm_compiler.contracts.program import LoweredProgram, Simulator
 from mcm_compiler.contracts.target import (
     ChipModel,
     EvaluatesBatches,
     Lowers,
+    LowersMapped,
     Simulates,
     Target,
     Wire,
@@ -26,9 +24,6 @@ from mcm_compiler.contracts.target import (
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.processes.interruption import ends_the_command
 from mcm_compiler.registry import TARGETS
-
-if TYPE_CHECKING:
-    from mcm_compiler.contracts.fabrics.fabric import MappingProblem
 
 Capability = Literal["lowers", "simulates", "evaluates_batches"]
 """What can be needed of a target: the protocol of that name."""
@@ -45,7 +40,7 @@ class _Lack:
 _LACKS: dict[Capability, _Lack] = {
     "lowers": _Lack(
         "MCM-T020",
-        (Lowers, MapsChips),
+        (Lowers, LowersMapped),
         "lowers no models to programs",
         "`mcmc parallelize MODEL` plans for it, and `mcmc opt MODEL` with the passes up to "
         "partition places its ops",
@@ -157,7 +152,7 @@ def lowered(
     target: Target,
     chips: Sequence[ChipModel],
     wires: Sequence[Wire],
-    mapped: Sequence[MappedChip] | None,
+    mapped: Sequence[Any] | None,
 ) -> LoweredProgram:
     """The program of the chips.
 
@@ -171,7 +166,7 @@ def lowered(
         CompileError: MCM-T020 where the target does not lower, MCM-M021 for a fabric without a
             mapping.
     """
-    if not isinstance(target, MapsChips):
+    if not isinstance(target, LowersMapped):
         return lowering_of(target).lower(chips, wires)
     known = {one.chip for one in mapped or ()}
     if missing := [chip.chip for chip in chips if chip.chip not in known]:
@@ -181,43 +176,3 @@ def lowered(
             at=f"chip {missing[0]}",
         )
     return target.lower_mapped(chips, wires, mapped or ())
-
-
-NOTHING = "MCM-M004"
-"""Code of subgraphs of which nothing depends on their inputs."""
-
-
-def chip_problem(target: MapsChips, model: ir.Model) -> MappingProblem:
-    """The units and streams of a chip of a package.
-
-    A chip may have been given only ops whose results are known before the first inference, or of
-    which nothing comes. It takes part in each inference by passing one element on.
-
-    Args:
-        target: the package.
-        model: of the chip.
-
-    Raises:
-        CompileError: as `MapsChips.mapping_problem`, but for MCM-M004.
-    """
-    try:
-        return target.mapping_problem(model, UnitChoice())
-    except CompileError as error:
-        if not is_nothing(error):
-            raise
-    return target.mapping_problem(_passing_on(model.graph.name), UnitChoice())
-
-
-def is_nothing(error: CompileError) -> bool:
-    """Whether all that is wrong with a chip is that there is nothing to lay out."""
-    return [fault.code for fault in error.diagnostics] == [NOTHING]
-
-
-def _passing_on(name: str | None) -> ir.Model:
-    element, shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape([1])
-    taken = ir.Value(name="in", type=element, shape=shape)
-    passed = ir.Node("", "Identity", [taken], name="pass on")
-    made = passed.outputs[0]
-    made.name, made.type, made.shape = "out", element, shape
-    graph = ir.Graph([taken], [made], nodes=[passed], name=name, opset_imports={"": 18})
-    return ir.Model(graph, ir_version=10)

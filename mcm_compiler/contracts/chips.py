@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import onnx_ir as ir
 
@@ -18,6 +19,11 @@ CHIP_MODELS: AnnotationKey[tuple[ChipModel, ...]] = AnnotationKey(
     "chip_models", derived_from=(GRAPH, CHIP)
 )
 """One model per used chip, ascending."""
+
+MAPPED_CHIPS: AnnotationKey[tuple[Any, ...]] = AnnotationKey(
+    "mapped_chips", derived_from=("chip_models", "wires")
+)
+"""Records of the target's addition about each used chip, ascending; see `Addition`."""
 
 WIRES: AnnotationKey[tuple[Wire, ...]] = AnnotationKey("wires", derived_from=(GRAPH, CHIP))
 """All tensors that travel between chips and the host, in order of first use."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import onnx_ir as ir
 
@@ -143,6 +143,17 @@ class Lowers(Protocol):
         Never fails for lack of memory: `LoweredProgram.overflows` lists what does not fit. This
         is the dynamic constraint H(G, f) of MCM, Eq. 5.
         """
+        ...
+
+
+@runtime_checkable
+class LowersMapped(Protocol):
+    """A target whose chips are mapped by its addition before they are lowered."""
+
+    def lower_mapped(
+        self, chips: Sequence[ChipModel], wires: Sequence[Wire], mapped: Sequence[Any]
+    ) -> LoweredProgram:
+        """As `Lowers.lower`, of chips that are mapped."""
         ...
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mcm_compiler.additions import shown_by
 from mcm_compiler.artifact.manifest import ChipEntry
-from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
 from mcm_compiler.page import bound_view, graph_view, package_view, timeline_view
-from mcm_compiler.page.contents import Compiled, Page, Section, Table, View, answers_of, linked
+from mcm_compiler.page.contents import Compiled, Page, Section, Table, answers_of, linked
 from mcm_compiler.page.measured_view import measured_section
 from mcm_compiler.report.sentences import model_phrase, search_phrase
 from mcm_compiler.report.verdict.claims import verdict_of
-from mcm_compiler.text.units import bytes_text, printable
+from mcm_compiler.text.units import bytes_text
 
 PLACES = 12
 """Chips that are listed in a cell."""
@@ -72,43 +72,10 @@ def diagnostics_section(compiled: Compiled) -> Section | None:
     )
 
 
-def fabric_section(compiled: Compiled) -> Section | None:
-    """The floor plan of each chip that has one of its own; None where chips are no fabrics."""
-    facts = compiled.report.get(FABRIC_SECTION)
-    if facts is None:
-        return None
-    from mcm_compiler.report.fabric_section import chip_figures, plan_chips
-
-    sites, chips = facts["sites"], facts["chips"]
-    plans = [
-        {
-            "name": f"chip {plan_chips(row, chips)}",
-            **row["plan"],
-            "stages": [printable(stage) for stage in row["plan"]["stages"]],
-        }
-        for row in chips
-        if row["plan"] is not None
-    ]
-    rows = tuple(
-        (
-            *chip_figures(row),
-            *(f"{row['units'][kind]} of {sites[kind]}" for kind in ("compute", "memory", "io")),
-            row["method"] if row["like"] is None else f"as chip {row['like']}",
-        )
-        for row in chips
-    )
-    heads = (
-        "chip", "period", "bound", "above", "latency", "busy", "compute", "memory", "input, output",
-        "found by",
-    )  # fmt: skip
-    table = Table(heads, rows, frozenset(range(9)), "Chips as fabrics")
-    lead = (
-        "Each chip is a grid of units. Squares compute, rings hold, diamonds are input and output; "
-        "a colour is a stage of the chip's own pipeline, and a link is the wider the more it "
-        "carries.",
-    )
-    view = View("floor", {"plans": plans}, "Floor plans of the chips")
-    return Section("fabrics", "Floor plans", lead, view, (table,), folded=True)
+def added_section(compiled: Compiled) -> Section | None:
+    """The section of the target's addition; None where it has none."""
+    added = shown_by(compiled.report)
+    return None if added is None else added.page_section(compiled.report)
 
 
 SECTIONS: tuple[Callable[[Compiled], Section | None], ...] = (
@@ -120,7 +87,7 @@ SECTIONS: tuple[Callable[[Compiled], Section | None], ...] = (
     bound_view.bound_section,
     timeline_view.memory_section,
     graph_view.graph_section,
-    fabric_section,
+    added_section,
     bound_view.sharding_section,
     bound_view.state_section,
     bound_view.host_section,

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import onnx_ir as ir
 
+from mcm_compiler.additions import addition_of
 from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.certificate.claims import Certificate
-from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION, MappedChip
 from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
 from mcm_compiler.contracts.replication import PipelineCount, chip_roles
 from mcm_compiler.contracts.target import Target, machine_of
@@ -78,7 +78,7 @@ class Sources:
         graphs: the chips' models by chip, or None to do without.
         source: the annotated source model, or None to do without.
         sharded: rows of operators that run in pieces; None where there are none.
-        mapped: how chips are laid out that are fabrics.
+        mapped: what the addition of the target found out about its chips.
         assumed: trip counts that times assume, where the models that mark them are None.
     """
 
@@ -90,7 +90,7 @@ class Sources:
     graphs: Mapping[int, ir.Graph] | None
     source: ir.Model | None
     sharded: Any = None
-    mapped: Sequence[MappedChip] = ()
+    mapped: Sequence[Any] = ()
     assumed: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
@@ -170,11 +170,9 @@ def derive_report(sources: Sources) -> Derived:
             if (prompt := stated.get("prompt")) is not None:
                 states["prompt"], states["ttft_s"] = prompt, prompt["ttft_s"]
             found[state_section.STATE_SECTION] = states
-    if sources.mapped:
-        from mcm_compiler.report.fabric_section import fabric_facts
-
-        if (fabrics := fabric_facts(sources.target, sources.mapped)) is not None:
-            found[FABRIC_SECTION] = fabrics
+    if (added := addition_of(sources.target)) is not None:
+        facts = added[1].facts(sources.target, sources.mapped)
+        found |= {} if facts is None else {added[0]: facts}
     figures = certificate.figures if certificate else None
     pipeline_s = certificate.period_s if certificate else None
     if (facts := objective_facts(figures, pipeline_s, simulation, replicas)) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
+from mcm_compiler.additions import shown_by
 from mcm_compiler.report.details import LINK_HEADS, added_cells, details_of, link_cells
 from mcm_compiler.report.hardware import energy_section
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_HEADS, sensitivity_table
@@ -67,10 +67,8 @@ def render_markdown(report: Mapping[str, Any]) -> str:
     runs = [(str(chip), ", ".join(map(str, chips))) for chip, chips in places]
     lines += _section("Replicas", ("model of chip", "runs on chips"), runs)
     lines += _section("Links", LINK_HEADS, link_cells(report))
-    if report.get(FABRIC_SECTION) is not None:
-        from mcm_compiler.report.fabric_section import fabric_lines
-
-        lines += fabric_lines(report)
+    if (added := shown_by(report)) is not None:
+        lines += added.lines(report)
     if hosted := host_sentences(report):
         lines += ["", "## On the host", "", *(f"- {escaped(part)}" for part in hosted), ""]
         lines += _table(HOST_HEADS, host_table(report))

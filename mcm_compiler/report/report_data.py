@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import onnx_ir as ir
 from msgspec import to_builtins
 
-from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
+from mcm_compiler.contracts.chips import MAPPED_CHIPS
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import Diagnostic

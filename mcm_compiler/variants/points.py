@@ -13,8 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.components.asked_target import described
-from mcm_compiler.contracts.chips import CHIP_MODELS
-from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
+from mcm_compiler.contracts.chips import CHIP_MODELS, MAPPED_CHIPS
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.contracts.replication import DIVISION, REPLICATION, Placement, Replication

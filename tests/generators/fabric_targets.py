@@ -34,6 +34,7 @@ class FakeFabrics:
     name: str = "fakes"
     changes: dict[str, dict[str, object]] = field(default_factory=dict)
     lowering_hash: str = "fake"
+    addition: str = "fabrics"
 
     @property
     def fabric(self) -> Fabric:

@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcm_compiler.additions import addition_of
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import (
     Manifest,
@@ -34,9 +35,7 @@ from mcm_compiler.text.units import count_text
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from mcm_compiler.artifact.mapping_files import MappingFile
     from mcm_compiler.certificate.claims import Certificate
-    from mcm_compiler.contracts.fabrics.target import MappedChip
     from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
     from mcm_compiler.contracts.target import ChipModel, Target
 
@@ -108,37 +107,23 @@ class OpenedFolder:
         return folder_program(self.path)
 
     @cached_property
-    def mapping_files(self) -> tuple[MappingFile, ...]:
-        """The mappings of chips that are fabrics; see `read_mappings`."""
-        if not any(map(layout.is_mapping_file, self.manifest.files)):
+    def mapped(self) -> tuple[Any, ...]:
+        """What the addition of the target reads of mapped chips; empty where none are mapped.
+
+        Raises:
+            CompileError: MCM-M024 where there are mappings, and the target's chips are not mapped;
+                as `Addition.read`.
+        """
+        files = sorted(filter(layout.is_mapping_file, self.manifest.files))
+        if not files:
             return ()
-        from mcm_compiler.artifact.mapping_files import read_mappings
-
-        return read_mappings(self.path, self.manifest)
-
-    @cached_property
-    def mapped(self) -> tuple[MappedChip, ...]:
-        """What the mapping files say of each chip; empty where chips are no fabrics."""
-        if not self.mapping_files:
-            return ()
-        from mcm_compiler.artifact.mapping_files import mapped_of
-
-        stored = mapped_of(self.mapping_files)
-        models = {chip.chip: chip for chip in self.chips}
-        return tuple(self._by_its_own_names(one, models[one.chip]) for one in stored)
-
-    def _by_its_own_names(self, mapped: MappedChip, chip: ChipModel) -> MappedChip:
-        """Of chips that are laid out alike a file has the stages of the first alone."""
-        from mcm_compiler.components.capabilities import chip_problem
-        from mcm_compiler.contracts.fabrics.target import MapsChips
-
-        target = self.target
-        if mapped.like < 0 or not isinstance(target, MapsChips):
-            return mapped
-        stages = chip_problem(target, chip.model).stages
-        if len(stages) != mapped.problem.num_stages:
-            return mapped  # the check of mappings tells
-        return replace(mapped, problem=replace(mapped.problem, stages=stages))
+        if (found := addition_of(self.target)) is None:
+            raise CompileError.of(
+                "MCM-M024",
+                f"there are mappings, and the chips of {quote(self.target.name)} are no fabrics",
+                at=files[0],
+            )
+        return found[1].read(self.path, self.manifest, self.chips, self.target)
 
     def simulated(self, inferences: int) -> SimulationResult:
         """The target's simulator on the program; played once for each number of inferences."""

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
-from mcm_compiler.graph.annotations import AnnotationKey
-
 if TYPE_CHECKING:
     import onnx_ir as ir
 
@@ -107,9 +105,3 @@ class MapsChips(Protocol):
         It takes the measured period, and its results are there after the latency.
         """
         ...
-
-
-MAPPED_CHIPS: AnnotationKey[tuple[MappedChip, ...]] = AnnotationKey(
-    "mapped_chips", derived_from=("chip_models", "wires")
-)
-"""The mapping of each used chip, ascending, where chips are fabrics."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
+from mcm_compiler.additions import shown_by
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
 from mcm_compiler.report.records.verdict import LimitClaim, VerdictLine
 from mcm_compiler.report.sentences import resource_name
@@ -47,8 +47,8 @@ def limit_of(report: Mapping[str, Any]) -> LimitClaim | None:
     if worst["chip"] is not None:
         own = next((row for row in rows if row["chip"] == worst["chip"]), None)
         engines = own and own.get("engine_s")  # reports of the first release lack it
-        if report.get(FABRIC_SECTION) is not None:
-            engine = "fabric"
+        if (found := _added(report, worst["chip"])) is not None:
+            engine = found[0]
         elif engines:
             engine = max(engines.items(), key=lambda item: item[1])[0]
         name = _chip_name(report, worst["chip"])
@@ -90,14 +90,14 @@ def limit_line(report: Mapping[str, Any], claim: LimitClaim | None) -> VerdictLi
             headline = f"{engine}: {count} {percent_text(1.0)} busy"
         if claim["chips_near"] > max(claim["chips_full"], 1):
             details.append(f"{claim['chips_near']} chips above {percent_text(NEAR)}")
-    details += _units(report, worst) if claim["engine"] == "fabric" else _largest(worst)
+    found = None if worst["chip"] is None else _added(report, worst["chip"])
+    details += _largest(worst) if found is None else found[1]
     return line_of("limited by", headline, details)
 
 
-def _units(report: Mapping[str, Any], worst: Mapping[str, Any]) -> list[str]:
-    """How much of the time the compute units of a mapped chip work."""
-    rows = [r for r in report[FABRIC_SECTION]["chips"] if r["chip"] == worst["chip"]]
-    return [f"its compute units work {percent_text(row['utilisation'])} of it" for row in rows]
+def _added(report: Mapping[str, Any], chip: int) -> tuple[str, list[str]] | None:
+    added = shown_by(report)
+    return None if added is None else added.busy_with(report, chip)
 
 
 def _largest(worst: Mapping[str, Any]) -> list[str]:

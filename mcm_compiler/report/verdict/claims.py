@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
+from mcm_compiler.additions import Optimum, shown_by
 from mcm_compiler.report import objective_section, sentences, state_section
 from mcm_compiler.report.cost_section import COST_SECTION, STORAGE_SECTION
 from mcm_compiler.report.hardware.figures import gap
 from mcm_compiler.report.records import sections, verdict
 from mcm_compiler.report.verdict import assumed_trips, bottleneck_line, words
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, rate_text, seconds_text
-
-FLIT_SIMULATOR = "flit simulator"
 
 
 def optimality_of(report: Mapping[str, Any]) -> verdict.OptimalityClaim:
@@ -23,8 +21,8 @@ def optimality_of(report: Mapping[str, Any]) -> verdict.OptimalityClaim:
     model = report["cost_model"]
     if (assumption := assumed_trips.assumption_sentence(report)) is not None:
         return _claim(period, (None, None), (None, None), [assumption], simulated)
-    if report.get(FABRIC_SECTION) is not None:
-        return _of_mappings(report)
+    if (added := shown_by(report)) is not None and (best := added.optimum(report)) is not None:
+        return _of_optimum(best, report)
     if (facts := report.get(objective_section.OBJECTIVE_SECTION)) is not None:
         of = "number of chips" if facts["kind"] == "chips" else facts["kind"]
         scope = [*_cuts(report, len(facts["proven"]) > 1), *_asked(facts)]
@@ -78,16 +76,10 @@ def _claim(
     }
 
 
-def _of_mappings(report: Mapping[str, Any]) -> verdict.OptimalityClaim:
-    """On fabrics the mapping of the slowest chip: the cost model knows no places and routes."""
-    chips = report[FABRIC_SECTION]["chips"]
+def _of_optimum(best: Optimum, report: Mapping[str, Any]) -> verdict.OptimalityClaim:
     at_once = _replicas(report) * sentences.round_of(report)
-    # A period that may be wrong by some share is taken at its longest.
-    reached_s = max(row["period_s"] * (1.0 + row["error"]) for row in chips) / at_once
-    bound_s = max(row["bound_s"] for row in chips) / at_once
-    by = FLIT_SIMULATOR, "units_and_channels"
-    scope = ["mappings of these units", "with this partition and these shares of units"]
-    return _claim(("period of the slowest chip", "s"), (reached_s, bound_s), by, scope, None)
+    values = best.reached_s / at_once, best.bound_s / at_once
+    return _claim((best.of, "s"), values, (best.model, best.proof), [*best.scope], None)
 
 
 def _cuts(report: Mapping[str, Any], any_count: bool) -> list[str]:

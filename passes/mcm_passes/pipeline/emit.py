@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from mcm_compiler.additions import addition_of
 from mcm_compiler.artifact.emit import write_chips
-from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
-from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MapsChips
+from mcm_compiler.contracts.chips import CHIP_MODELS, MAPPED_CHIPS, WIRES
 from mcm_compiler.contracts.partition import CHIP
 from mcm_compiler.contracts.program import PROGRAM
 from mcm_compiler.contracts.replication import REPLICATION, Replication
@@ -52,10 +52,8 @@ class Emit(Pass):
             context.target,
             PROGRAM.find(model),
         )
-        if isinstance(context.target, MapsChips):
-            from mcm_compiler.artifact.mapping_files import write_mappings
-
-            write_mappings(folder, MAPPED_CHIPS.find(model) or (), context.target)
+        if (found := addition_of(context.target)) is not None:
+            found[1].write(folder, MAPPED_CHIPS.find(model) or (), context.target)
         EMITTED.set(model, tuple(sorted(path.name for path in folder.iterdir())))
         return False
 

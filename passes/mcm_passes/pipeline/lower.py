@@ -9,8 +9,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.components.capabilities import Capability, lowered
-from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
-from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
+from mcm_compiler.contracts.chips import CHIP_MODELS, MAPPED_CHIPS, WIRES
 from mcm_compiler.contracts.program import PROGRAM, LoweredProgram, MemoryOverflow
 from mcm_compiler.contracts.replication import REPLICATION, Replication
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
-from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MapsChips
+from mcm_compiler.additions import addition_of
+from mcm_compiler.contracts.chips import CHIP_MODELS, MAPPED_CHIPS, WIRES
+from mcm_compiler.contracts.target import LowersMapped
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
@@ -36,15 +37,12 @@ class MapChips(Pass):
                 components.
         """
         target, options = context.target, context.options
-        if not isinstance(target, MapsChips):
-            if options.mapper is not None or options.mapping_model is not None:
-                raise CompileError(_no_fabrics(target.name, options))
-            MAPPED_CHIPS.set(model, ())
-            return False
-        from mcm_passes.pipeline.chip_mappings import MappingSearch
-
-        search = MappingSearch(target, options, context)
-        MAPPED_CHIPS.set(model, search.mapped(CHIP_MODELS.get(model)))
+        named = options.mapper is not None or options.mapping_model is not None
+        if named and not isinstance(target, LowersMapped):
+            raise CompileError(_no_fabrics(target.name, options))
+        found = addition_of(target)
+        mapped = () if found is None else found[1].search(CHIP_MODELS.get(model), context)
+        MAPPED_CHIPS.set(model, mapped)
         return False
 
 

@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hier_study.page import ROOT, write_section
 
 from mcm_compiler.api import load_target, run_passes
-from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
+from mcm_compiler.contracts.chips import MAPPED_CHIPS
 from mcm_compiler.contracts.program import SIMULATION
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import Diagnostic

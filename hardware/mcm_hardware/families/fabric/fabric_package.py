@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import NodeCost
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric, MappingProblem
-from mcm_compiler.contracts.fabrics.target import MappedChip, UnitChoice
+from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION, MappedChip, UnitChoice
 from mcm_compiler.contracts.target import Resource, ShrinkableTarget
 from mcm_compiler.machines.machine import Machine
 from mcm_hardware.chip.chip_spec import ChipSpec
@@ -179,6 +179,7 @@ class FabricPackage(DescribedTarget):
     runs is each chip as it was mapped and measured.
     """
 
+    addition: ClassVar[str] = FABRIC_SECTION
     spec: FabricSpec
 
     @property

@@ -24,17 +24,9 @@ PROBLEM_FILES = (
     "mcm_passes.mapping.latency_placement",
 )
 FABRICS = (
-    "mcm_compiler.artifact.mapping_files",
-    "mcm_compiler.checking.mapping_check",
-    # `target` says which packages have fabrics, and imports nothing of them.
-    "mcm_compiler.contracts.fabrics.fabric",
-    "mcm_compiler.contracts.fabrics.legality",
-    "mcm_compiler.contracts.fabrics.m",
-    "mcm_compiler.contracts.fabrics.fabric",
-    "mcm_compiler.report.fabric_section",
+    "mcm_compiler.contracts.fabrics",
     "mcm_hardware.families.fabric",
     "mcm_passes.families.fabric",
-    "mcm_passes.pipeline.chip_mappings",
 )
 LEARNING = (
     "mcm_compiler.contracts.gradients",

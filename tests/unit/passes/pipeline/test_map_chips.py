@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from mcm_compiler.components.capabilities import lowered
-from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.chips import CHIP_MODELS, MAPPED_CHIPS, WIRES
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer
-from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MappedChip, MapsChips
+from mcm_compiler.contracts.fabrics.target import MappedChip, MapsChips
 from mcm_compiler.contracts.target import HOST, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.options import CompileOptions

@@ -1,4 +1,4 @@
-from mcm_compiler.page.compiled_page import fabric_section
+from mcm_compiler.page.compiled_page import added_section
 from mcm_compiler.page.contents import Compiled
 from mcm_compiler.report.report_data import build_report
 from tests.generators.example_result import example_result
@@ -24,7 +24,7 @@ def row(chip, like, plan):
 def test_chips_that_are_laid_out_alike_share_a_plan():
     facts = {"sites": COUNTS, "chips": [row(0, None, PLAN), row(1, 0, None)]}
     report = {**build_report(example_result()), "fabrics": facts}
-    section = fabric_section(Compiled(report))
+    section = added_section(Compiled(report))
     assert [plan["name"] for plan in section.view.data["plans"]] == ["chip 0, 1"]
     assert section.view.data["plans"][0]["stages"] == ["in", "a\\nb"]
     assert [cells[-1] for cells in section.tables[0].rows] == ["annealing", "as chip 0"]
@@ -32,4 +32,4 @@ def test_chips_that_are_laid_out_alike_share_a_plan():
 
 
 def test_chips_that_are_no_fabrics_have_no_plan():
-    assert fabric_section(Compiled(build_report(example_result()))) is None
+    assert added_section(Compiled(build_report(example_result()))) is None

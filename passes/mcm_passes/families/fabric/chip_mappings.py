@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from mcm_compiler.components.capabilities import chip_problem, is_nothing
 from mcm_compiler.contracts.fabrics import models
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings, same_problem
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
@@ -23,6 +22,7 @@ from mcm_compiler.pipeline.passes import PassContext
 from mcm_compiler.processes.side_by_side import side_by_side
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_compiler.text import spec_text
+from mcm_passes.families.fabric.chip_problems import chip_problem, is_nothing
 
 _NO_PERIODS = ("MCM-M040", "MCM-M041")
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.mapping_files import mapped_of, read_mappings, write_mappings
-from mcm_compiler.checking.mapping_check import check_mappings
+from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.contracts.fabrics.target import MappedChip, UnitChoice
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.ring.ring_target import mcm4
+from mcm_passes.families.fabric.mapping_check import check_mappings
+from mcm_passes.families.fabric.mapping_files import mapped_of, read_mappings, write_mappings
 from tests.generators.fabric_targets import FakeFabrics, cycles, product_chip
 from tests.generators.small_fabric import legal_mappings
 
@@ -90,5 +91,7 @@ def test_chips_with_other_units_and_targets_without_fabrics_are_told(folder):
     files = read_mappings(folder, manifest_of(folder))
     slower = FakeFabrics(changes={"product": cycles(9)})
     assert code(lambda: check_mappings(files, CHIPS, slower)) == "MCM-M025"
-    assert code(lambda: check_mappings(files, CHIPS, mcm4())) == "MCM-M024"
+    opened = OpenedFolder(folder, manifest_of(folder))
+    opened.__dict__["target"] = mcm4()
+    assert code(lambda: opened.mapped) == "MCM-M024"
     assert read_mappings(folder, SimpleNamespace(files={}, chips=[])) == ()

@@ -11,9 +11,9 @@ import numpy as np
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric, link_loads
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION, MappedChip, MapsChips
-from mcm_compiler.contracts.target import Target
+from mcm_compiler.page.contents import Section, Table, View
 from mcm_compiler.report.records.sections import FabricFacts, FabricRow, FloorPlan, UnitCounts
-from mcm_compiler.text.units import escaped, percent_text, seconds_text
+from mcm_compiler.text.units import escaped, percent_text, printable, seconds_text
 
 CELL = 26
 """Pixels from one switch to the next."""
@@ -153,15 +153,13 @@ DRAWN = 12
 """Floor plans in `report.md`; `report.json` has all."""
 
 
-def fabric_facts(target: Target, mapped: Sequence[MappedChip]) -> FabricFacts | None:
-    """How chips are laid out; None where they are no fabrics, or none is mapped.
+def fabric_facts(target: MapsChips, mapped: Sequence[MappedChip]) -> FabricFacts:
+    """How chips are laid out.
 
     Args:
         target: the package.
         mapped: all used chips of the first pipeline, ascending.
     """
-    if not isinstance(target, MapsChips) or not mapped:
-        return None
     fabric = target.fabric
     return {"sites": _counts(fabric.kind), "chips": [_row(one, fabric) for one in mapped]}
 
@@ -185,6 +183,41 @@ def fabric_lines(report: Mapping[str, Any]) -> list[str]:
     if len(own) > DRAWN:
         lines += ["", f"{len(own) - DRAWN} more floor plans are in `report.json`."]
     return lines
+
+
+def page_section(report: Mapping[str, Any]) -> Section:
+    """The floor plan of each chip that has one of its own."""
+    facts = report[FABRIC_SECTION]
+    sites, chips = facts["sites"], facts["chips"]
+    plans = [
+        {
+            "name": f"chip {plan_chips(row, chips)}",
+            **row["plan"],
+            "stages": [printable(stage) for stage in row["plan"]["stages"]],
+        }
+        for row in chips
+        if row["plan"] is not None
+    ]
+    rows = tuple(
+        (
+            *chip_figures(row),
+            *(f"{row['units'][kind]} of {sites[kind]}" for kind in ("compute", "memory", "io")),
+            row["method"] if row["like"] is None else f"as chip {row['like']}",
+        )
+        for row in chips
+    )
+    heads = (
+        "chip", "period", "bound", "above", "latency", "busy", "compute", "memory", "input, output",
+        "found by",
+    )  # fmt: skip
+    table = Table(heads, rows, frozenset(range(9)), "Chips as fabrics")
+    lead = (
+        "Each chip is a grid of units. Squares compute, rings hold, diamonds are input and output; "
+        "a colour is a stage of the chip's own pipeline, and a link is the wider the more it "
+        "carries.",
+    )
+    view = View("floor", {"plans": plans}, "Floor plans of the chips")
+    return Section("fabrics", "Floor plans", lead, view, (table,), folded=True)
 
 
 def chip_figures(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from mcm_compiler.report.fabric_section import floor_plan_lines
+from mcm_passes.families.fabric.fabric_section import floor_plan_lines
 
 HOSTILE = "</svg><script>alert(1)</script>"
 PLAN = {

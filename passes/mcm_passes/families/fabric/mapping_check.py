@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.mapping_files import MappingFile, mapping_file_of
-from mcm_compiler.components.capabilities import chip_problem
 from mcm_compiler.contracts.fabrics import legality
 from mcm_compiler.contracts.fabrics.target import MappedChip, MapsChips
-from mcm_compiler.contracts.target import ChipModel, Target
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.contracts.target import ChipModel
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.side_by_side import side_by_side
 from mcm_compiler.text.json_text import leaf_differences
 from mcm_compiler.text.units import count_text
+from mcm_passes.families.fabric.chip_problems import chip_problem
+from mcm_passes.families.fabric.mapping_files import MappingFile, mapping_file_of
 
 _CODES = {
     **dict.fromkeys(("fabric", "lowering", "judge", "physics"), "MCM-M028"),
@@ -24,7 +24,9 @@ _CODES = {
 """Codes of fields that differ; that of figures is MCM-M027."""
 
 
-def check_mappings(files: Sequence[MappingFile], chips: Sequence[ChipModel], target: Target) -> str:
+def check_mappings(
+    files: Sequence[MappingFile], chips: Sequence[ChipModel], target: MapsChips
+) -> str:
     """Derives the units of each chip from its model, and plays each mapping again.
 
     Args:
@@ -36,16 +38,10 @@ def check_mappings(files: Sequence[MappingFile], chips: Sequence[ChipModel], tar
         A summary.
 
     Raises:
-        CompileError: MCM-M024 for mappings of chips that are no fabrics, MCM-M028 for other rules,
-            MCM-M025 for other units, MCM-M026 for mappings that are not legal, MCM-M027 for other
-            figures; MCM-M001 to MCM-M005 where a chip's model can no longer be laid out.
+        CompileError: MCM-M028 for other rules, MCM-M025 for other units, MCM-M026 for mappings
+            that are not legal, MCM-M027 for other figures; MCM-M001 to MCM-M005 where a chip's
+            model can no longer be laid out.
     """
-    if not isinstance(target, MapsChips):
-        raise CompileError.of(
-            "MCM-M024",
-            f"there are mappings, and the chips of {quote(target.name)} are no fabrics",
-            at=layout.mapping_file(files[0].chips[0]),
-        )
     models = {chip.chip: chip for chip in chips}
 
     def fault_of(file: MappingFile) -> Diagnostic | None:
