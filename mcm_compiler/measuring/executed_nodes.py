@@ -1,7 +1,8 @@
 """Times of executed nodes as times of the ops that they compute.
 
 A runtime fuses and renames ops, and adds layout changes. Most tensors keep their names, so that an
-executed node computes the ops between the named tensors before and behind it.
+executed node computes the ops between the named tensors before and behind it. Nodes of another
+layout are named after the op, or after the tensor, that they compute; their results have new names.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class ExecutedNodes:
     def __init__(self, graph: ir.Graph, executed: onnx.GraphProto) -> None:
         self._producer = {value.name or "": node for node in graph for value in node.outputs}
         self._known = {*self._producer, *(value.name or "" for value in graph.inputs)}
+        self._op = {node.name or "": node for node in graph}
         self._node = {node.name: node for node in executed.node}
         self._maker = {name: node for node in executed.node for name in node.output if name}
         self._readers: dict[str, list[onnx.NodeProto]] = {}
@@ -41,13 +43,34 @@ class ExecutedNodes:
         if node is None:
             return []
         anchors = self._anchors(node, set())
-        found = self._between(anchors)
-        return found or [self._producer[one] for one in anchors if one in self._producer]
+        found = self._between(anchors, node.op_type if self._named_after(node) else None)
+        found = found or [self._producer[one] for one in anchors if one in self._producer]
+        return [*found, *self._fused_behind.get(name, ())]
+
+    @cached_property
+    def _fused_behind(self) -> dict[str, list[ir.Node]]:
+        """Ops that no node is named after, by the last node before them, which computes them."""
+        claimed: set[ir.Node] = set()
+        last: dict[ir.Node, tuple[int, str]] = {}
+        for at, (name, node) in enumerate(self._node.items()):
+            kind = node.op_type if self._named_after(node) else None
+            ops = self._between(self._anchors(node, set()), kind)
+            claimed.update(ops)
+            if kind is not None:
+                last.update(dict.fromkeys(ops, (at, name)))
+        found: dict[str, list[ir.Node]] = {}
+        for op in self._op.values():
+            before = [last[made] for value in op.inputs if (made := _maker(value)) in last]
+            if op not in claimed and before:
+                last[op] = max(before)
+                found.setdefault(last[op][1], []).append(op)
+        return found
 
     @cached_property
     def _materialised(self) -> set[str]:
         """Tensors of the chip's graph that exist while it is executed."""
         found = {self._stand_in(name) for name in self._maker}
+        found |= {self._named_after(node) for node in self._node.values()}
         return {name for name in found if name is not None}
 
     def _stand_in(self, name: str) -> str | None:
@@ -61,8 +84,20 @@ class ExecutedNodes:
             at = name.rfind("_", 0, at)
         return None
 
+    def _named_after(self, node: onnx.NodeProto) -> str | None:
+        """The tensor that a node of another layout is named after."""
+        if any(self._stand_in(name) for name in node.output):
+            return None
+        op = self._op.get(node.name)
+        if op is not None and op.op_type == node.op_type:
+            return op.outputs[0].name
+        name = self._stand_in(node.name)
+        return name if name in self._producer else None
+
     def _anchors(self, node: onnx.NodeProto, seen: set[str]) -> list[str]:
         """The first tensors of the chip's graph that come of a node."""
+        if (named := self._named_after(node)) is not None:
+            return [named]
         found: dict[str, None] = {}
         # The result of a layout change before an op is an input of that op, and no result of ops.
         taken = {self._stand_in(name) for name in node.input}
@@ -76,8 +111,8 @@ class ExecutedNodes:
                     found.update(dict.fromkeys(self._anchors(reader, seen)))
         return list(found)
 
-    def _between(self, anchors: Iterable[str]) -> list[ir.Node]:
-        """The ops before the anchors, back to tensors that exist."""
+    def _between(self, anchors: Iterable[str], kind: str | None) -> list[ir.Node]:
+        """The ops before the anchors, back to tensors that exist, or to an op of this type."""
         found: dict[ir.Node, None] = {}
         open_ends = list(anchors)
         while open_ends:
@@ -85,9 +120,15 @@ class ExecutedNodes:
             if node is None or node in found:
                 continue
             found[node] = None
+            if node.op_type == kind:
+                continue
             names = (value.name or "" for value in node.inputs if value is not None)
             open_ends += [name for name in names if name not in self._materialised]
         return list(found)
+
+
+def _maker(value: ir.Value | None) -> ir.Node | None:
+    return None if value is None else value.producer()
 
 
 def seconds_of_kernels(

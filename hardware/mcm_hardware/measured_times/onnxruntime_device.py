@@ -28,11 +28,13 @@ ENOUGH_S = 0.15
 LONG_S = 20.0
 """Computing time after which a large model needs fewer inferences, but never below 5."""
 
-BATCHES = 5
+QUIET = 0.1
+"""Share of inferences, and of the runs of a node, that nothing disturbs: another process on the
+machine only adds to the others."""
+
+_FEWEST = 5
 _COPIED_BYTES = 1 << 22
 _SUFFIX = "_kernel_time"
-_COARSE_US = 20
-"""The profiler counts whole microseconds: of shorter nodes more of the samples are averaged."""
 
 
 class OnnxRuntimeDevice(MeasuringDevice):
@@ -83,12 +85,11 @@ class OnnxRuntimeDevice(MeasuringDevice):
                     for feeds in inputs:
                         session.run(None, feeds)
                 samples = _node_samples(Path(session.end_profiling()))
-                seconds = math.fsum(_batches_s(session, feeds, runs) for feeds in inputs)
+                seconds = float(np.mean([_quiet_s(session, feeds, runs) for feeds in inputs]))
             except Exception as error:  # the runtime raises a type of its own per status code
                 message = f"onnxruntime {ort.__version__} fails: {' '.join(str(error).split())}"
                 raise CompileError.of("MCM-V001", message[:500], at=model.name) from error
             executed = onnx.load(str(optimised), load_external_data=False)
-        seconds /= len(inputs)
         wall_us = {name: _typical(durations, len(inputs)) for name, durations in samples.items()}
         scale = seconds / max(math.fsum(wall_us.values()), 1e-9)
         return Profile(
@@ -124,19 +125,17 @@ def _first_runs(
 def _number_of_runs(once_s: float) -> int:
     once_s = max(once_s, 1e-6)
     runs = min(max(math.ceil(ENOUGH_S / once_s), LEAST_INFERENCES), MOST_INFERENCES)
-    return min(runs, max(math.ceil(LONG_S / once_s), BATCHES))
+    return min(runs, max(math.ceil(LONG_S / once_s), _FEWEST))
 
 
-def _batches_s(session: Any, feeds: Mapping[str, Any], runs: int) -> float:
-    """CPU seconds of one inference: the least of several batches."""
-    each = math.ceil(runs / BATCHES)
+def _quiet_s(session: Any, feeds: Mapping[str, Any], runs: int) -> float:
+    """CPU seconds of one inference, as chips of a ring are timed."""
     found: list[float] = []
-    for _ in range(BATCHES):
+    for _ in range(runs):
         start = time.thread_time()
-        for _ in range(each):
-            session.run(None, feeds)
-        found.append((time.thread_time() - start) / each)
-    return min(found)
+        session.run(None, feeds)
+        found.append(time.thread_time() - start)
+    return float(np.quantile(found, QUIET))
 
 
 def _node_samples(trace: Path) -> dict[str, list[int]]:
@@ -149,13 +148,11 @@ def _node_samples(trace: Path) -> dict[str, list[int]]:
 
 
 def _typical(durations: Sequence[int], inputs: int) -> float:
-    """Mean over the inputs of the mean of the shorter runs: another process adds to the others."""
+    """Mean over the inputs of the mean of the shortest runs, in whole microseconds each."""
     found: list[float] = []
     for first in range(inputs):
         ordered = np.sort(np.asarray(durations[inputs + 1 + first :: inputs] or durations))
-        short = float(ordered[len(ordered) // 2]) < _COARSE_US
-        kept = ordered[: max(len(ordered) * (3 if short else 2) // 4, 1)]
-        found.append(float(kept.mean()))
+        found.append(float(ordered[: math.ceil(len(ordered) * QUIET)].mean()))
     return float(np.mean(found))
 
 

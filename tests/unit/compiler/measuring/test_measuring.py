@@ -281,6 +281,38 @@ def test_fused_nodes_and_layout_changes_find_their_ops() -> None:
     assert kernels == pytest.approx({"first": 1.0, "act": 1.0, "second": 1.0, "sum": 1.0})
 
 
+def test_nodes_of_another_layout_are_known_by_their_names() -> None:
+    text = """<ir_version: 10, opset_import: ["": 17]>
+    g (float[1,8,4,4] x, float[8,8,1,1] w) => (float[1,8,4,4] z) {
+        [first] a = Conv(x, w)
+        [sum] b = Add(a, x)
+        [act] c = Relu(b)
+        [pool] d = MaxPool <kernel_shape: ints = [1, 1]> (c)
+        [last] z = Conv(d, w)
+    }"""
+    executed = """<ir_version: 10, opset_import: ["": 17]>
+    g (float[1,8,4,4] x, float[8,8,1,1] w) => (float[1,8,4,4] z) {
+        [in] token_0 = ReorderInput(x)
+        [a_nchwc] token_1 = Conv(token_0, w, token_0)
+        [pool] token_2 = MaxPool(token_1)
+        [z_nchwc] token_3 = Conv(token_2, w)
+        [out] z = ReorderOutput(token_3)
+    }"""
+    graph = ir.from_proto(onnx.parser.parse_model(text)).graph
+    nodes = ExecutedNodes(graph, onnx.parser.parse_model(executed).graph)
+    found = {
+        name: [op.name for op in nodes.ops_of(name)]
+        for name in ("in", "a_nchwc", "pool", "z_nchwc", "out")
+    }
+    assert found == {
+        "in": ["first"],
+        "a_nchwc": ["first", "sum", "act"],
+        "pool": ["pool"],
+        "z_nchwc": ["last"],
+        "out": ["last"],
+    }
+
+
 def test_inputs_of_the_user_are_run(opened: OpenedFolder) -> None:
     (image,) = opened.manifest.inputs
     feeds = [{image.name: np.zeros(image.shape or (), np.float32)}]
