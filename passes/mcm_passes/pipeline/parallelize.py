@@ -227,7 +227,7 @@ class Parallelize(ShardOversized):
                 return inf
             chosen = replication.REPLICATION.get(copied)
             waits = (n.wait_s for n in chosen.considered if n.replicas == chosen.replicas)
-            return max(PARTITION.get(copied).period_s / chosen.at_once, *waits)
+            return max((PARTITION.get(copied).period_s / chosen.at_once, *waits))
 
         if not context.options.goal.plain:
             return comparison.sooner(whole, build, searched_s, most)

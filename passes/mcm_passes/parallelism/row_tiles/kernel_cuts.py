@@ -172,7 +172,7 @@ class KernelCuts:
                 if height := _height(region):
                     most = rows if small else self._filling_rows(kernel, region, rows)
                     made = [size(value) for node in kernel for value in node.outputs]
-                    largest[height] = max(largest.get(height, 0), *made)
+                    largest[height] = max((largest.get(height, 0), *made))
                 else:
                     weights = sum(size(v) for v in region.values if v in self._constants)
                     share = most_bytes / max(weights, 1)
@@ -188,7 +188,7 @@ class KernelCuts:
         tall: dict[ir.Node, tuple[float, RowRegion]] = {}
         for kernel, seconds, region, _ in wanted:
             read = [size(value) for node in kernel for value in node.inputs[:1] if value]
-            if max(largest.get(region.rows, 0), *read) > small:
+            if max((largest.get(region.rows, 0), *read)) > small:
                 tall[kernel[0]] = seconds, region
         return self._in_step(tall, rows)
 

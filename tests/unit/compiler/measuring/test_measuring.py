@@ -98,15 +98,16 @@ def test_crash_costs_one_chip(opened: OpenedFolder) -> None:
     assert 0 < len(part.kernels) < len(whole.kernels)
 
 
-def test_session_that_hangs_is_ended(opened: OpenedFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Slow(Fake):
-        def profile(self, model: Path, inputs: Sequence[Mapping[str, Any]]) -> Profile:
-            while True:
-                pass
+class Endless(Fake):
+    def profile(self, model: Path, inputs: Sequence[Mapping[str, Any]]) -> Profile:
+        while True:
+            pass
 
+
+def test_session_that_hangs_is_ended(opened: OpenedFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_times, "SESSION_LIMIT_S", 0.05)
     with pytest.raises(CompileError) as caught:
-        measure_folder(opened, Slow(), passes=1)
+        measure_folder(opened, Endless(), passes=1)
     assert [one.code for one in caught.value.diagnostics] == ["MCM-C012"] * 2 + ["MCM-C014"]
     assert "ended after 0.05 s" in caught.value.diagnostics[0].message
 
