@@ -67,6 +67,11 @@ def random_inputs(model: ir.Model, seed: int, fill: Fill = "drawn") -> dict[str,
     return feeds
 
 
+def random_batches(model: ir.Model) -> list[dict[str, Any]]:
+    """Random inputs for measurements: two of them, because times of some ops depend on values."""
+    return [random_inputs(model, seed) for seed in range(2)]
+
+
 @dataclass(frozen=True)
 class _Integers:
     """Integers below `limit`, or all, flags too, equal to `constant` where there is no limit."""

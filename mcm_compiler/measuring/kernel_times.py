@@ -22,7 +22,7 @@ from mcm_compiler.contracts.chips import is_relay, kernels_of, name_before_copyi
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.target import cost_model_on
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.execution.inputs import random_inputs
+from mcm_compiler.execution.inputs import random_batches
 from mcm_compiler.execution.runner import run_batches
 from mcm_compiler.graph.rounds import class_of
 from mcm_compiler.measuring.devices import MeasuringDevice, Profile
@@ -35,9 +35,6 @@ from mcm_compiler.text.units import percent_text
 
 PASSES = 2
 """Sessions of each chip; the repeat error is the difference between them."""
-
-INPUTS = 2
-"""Random inputs: times of some ops depend on values."""
 
 MOST_UNMAPPED = 0.03
 """Share of a chip's time that may be in nodes of no known op."""
@@ -120,7 +117,7 @@ def measure_folder(
             kernel, MCM-C014 where no chip can be measured; as `run_chain` for damaged folders.
     """
     quiet_onnxruntime()  # once for all children
-    batches = inputs or [random_inputs(opened.source, seed) for seed in range(INPUTS)]
+    batches = inputs or random_batches(opened.source)
     found = _Found()
     graphs = {chip.chip: chip.model.graph for chip in opened.chips}
 
@@ -267,8 +264,7 @@ def _take_alone(
             try:
                 proto = kernel_model(graph, nodes)
                 onnx.save(proto, str(path))
-                feeds = [random_inputs(ir.from_proto(proto), seed) for seed in range(INPUTS)]
-                profile = _profile(device, path, feeds)
+                profile = _profile(device, path, random_batches(ir.from_proto(proto)))
             except (ChildDiedError, CompileError):
                 lost.append(name)
                 continue

@@ -25,12 +25,15 @@ def measured_section(compiled: Compiled) -> Section | None:
         for row in data["chips"]
         if row["predicted_s"]
     ]
-    across = f"predicted microseconds, times {data['level']:.3g}" if dots else ""
+    drawings: tuple[str, ...] = ()
+    if dots:
+        across = f"predicted microseconds, times {data['level']:.3g}"
+        drawings = (scatter(dots, across, "measured microseconds of CPU time", equal=True),)
     return Section(
         "measured",
         "Predicted and measured",
         tuple(f"{label.capitalize()}: {text}." for label, text in ring_lines(data)),
         None,
         (Table(heads, tuple(rows), frozenset(range(1, len(heads))), "Chips, CPU time of a round"),),
-        drawings=(scatter(dots, across, "measured microseconds of CPU time"),) if dots else (),
+        drawings=drawings,
     )

@@ -36,13 +36,14 @@ class Dot:
     label: str
 
 
-def scatter(dots: Sequence[Dot], across: str, up: str) -> str:
+def scatter(dots: Sequence[Dot], across: str, up: str, equal: bool = False) -> str:
     """The picture as markup; all texts are escaped. Both axes begin at 0.
 
     Args:
         dots: with finite numbers that are not negative, at least one.
         across: what the axis to the right is.
         up: what the upward axis is.
+        equal: draw a line where both are equal.
     """
     right = _axis_end(max(dot.x for dot in dots))
     top = _axis_end(max(max(dot.y, dot.limit or 0.0) for dot in dots))
@@ -75,6 +76,11 @@ def scatter(dots: Sequence[Dot], across: str, up: str) -> str:
         f'<text transform="translate(16 {HEIGHT / 2}) rotate(-90)" text-anchor="middle" '
         f'fill="var(--ink)">{_text(up)}</text>',
     ]
+    if equal:
+        end = min(right, top)
+        parts.append(
+            f'<path d="M{at_x(0.0)} {at_y(0.0)}L{at_x(end)} {at_y(end)}" stroke="var(--soft)"/>'
+        )
     for dot in sorted(dots, key=lambda one: one.stands_out):
         x, y = at_x(dot.x), at_y(dot.y)
         fill = "var(--accent)" if dot.stands_out else "none"

@@ -9,10 +9,9 @@ import pytest
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.checking.entry import run_pipelined as entry
-from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.execution.ring.plan import RingFailure, RingPlan, RingResult
+from mcm_compiler.execution.runner import same_bits
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 
 EXPORTS = Path(__file__).parents[1] / "data" / "exports"
@@ -22,8 +21,7 @@ PASSES = DEFAULT_PIPELINE.removesuffix(",verify")
 def run(name: str, folder: Path) -> entry.PipelinedRun:
     options = CompileOptions(level=0, replicas=1, round=1, passes=PASSES)
     compile_model(EXPORTS / f"{name}.onnx", "mcm4", options, output=folder)
-    inputs = random_inputs(open_folder(folder).source, 0)
-    return entry.run_pipelined(folder, inputs, inferences=1)
+    return entry.run_pipelined(folder, None, inferences=1)
 
 
 @pytest.mark.parametrize("name", ["dynamo_bfloat16_opset18", "torch_if_opset13"])
@@ -79,3 +77,18 @@ def test_a_ring_that_fails_says_where(
     (found,) = refused.value.diagnostics
     assert found.code == code
     assert at is None or found.at == at
+
+
+def test_workers_of_a_scheduler_run_chips(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    folder = tmp_path / "out"
+    expected = run("torch_if_opset13", folder)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        found = entry.run_pipelined(folder, None, inferences=1, scheduler=cluster.scheduler_address)
+    assert found.data["outputs_equal"]
+    assert found.data["cores"] == 2
+    assert {row["core"] for row in found.data["chips"]} == {0, 1}
+    assert all(row["busy_s"] > 0 for row in found.data["chips"])
+    assert same_bits(dict(found.outputs), dict(expected.outputs))

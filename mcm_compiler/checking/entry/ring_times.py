@@ -10,7 +10,7 @@ import numpy as np
 
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.execution.ring.plan import RingPlan, RingResult
-from mcm_compiler.text.units import percent_text, seconds_text
+from mcm_compiler.text.units import count_text, percent_text, seconds_text
 
 QUIET = 0.1
 """Share of the rounds of equal inputs that take a chip less than what counts. What others do on the
@@ -131,6 +131,11 @@ def ring_lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         )
     if not data["outputs_equal"]:
         rows[2] = ("outputs", f"those of the chain within {data['max_abs_error']:.3g}")
+    if data["scheduler"]:
+        workers = count_text(data["cores"], "worker")
+        rows[3] = ("machine", f"{workers} of {data['scheduler']}; tensors travel through this one")
+    if data["random_inputs"]:
+        rows.insert(2, ("inputs", f"{count_text(data['random_inputs'], 'random one')}"))
     return rows
 
 

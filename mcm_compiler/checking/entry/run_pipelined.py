@@ -24,6 +24,8 @@ from mcm_compiler.checking.entry.run_folder import (
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.equivalence.values.op_keys import static_shape
+from mcm_compiler.execution.inputs import random_batches
+from mcm_compiler.execution.ring.cluster import run_on_cluster
 from mcm_compiler.execution.ring.host import run_ring
 from mcm_compiler.execution.ring.plan import (
     SLOTS,
@@ -70,11 +72,12 @@ class PipelinedRun:
 
 def run_pipelined(
     folder: Path,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, Any] | None,
     steps: int = 1,
     before: Mapping[str, Any] | None = None,
     *,
     inferences: int = BLOCKS * LEAST_BLOCK,
+    scheduler: str | None = None,
 ) -> PipelinedRun:
     """Runs each chip of `folder` as a process that is pinned to a core.
 
@@ -83,21 +86,31 @@ def run_pipelined(
 
     Args:
         folder: an output folder.
-        inputs: as for `run_folder`; the ring takes them again from the first on.
+        inputs: as for `run_folder`; the ring takes them again from the first on. None for those
+            of `random_batches`, or for the first of them in all steps.
         steps: as there.
         before: as there.
         inferences: that are measured; rounded up to whole blocks.
+        scheduler: address of a Dask scheduler, whose workers run the chips instead.
 
     Raises:
-        CompileError: as `run_folder`; MCM-V080 for a folder that processes cannot run, MCM-V081
-            if one dies or hangs, MCM-V082 if outputs differ between rounds of equal inputs.
+        CompileError: as `run_folder` and `dask_client`; MCM-V080 for a folder that processes cannot
+            run, MCM-V081 if one dies or hangs, MCM-V082 if outputs differ between rounds of equal
+            inputs.
     """
     opened = gate.open_folder(folder, further=True)
     structure_check.check_structure(opened)
-    batches = batches_of(opened, inputs, steps, before)
+    given = random_batches(opened.source) if inputs is None else [inputs]
+    given = given if steps == 1 else given[:1]
+    batches = [batch for one in given for batch in batches_of(opened, one, steps, before)]
     plan = ring_plan(opened, batches, steps, inferences)
+    if scheduler is not None and plan.sequences:
+        raise _refused("workers of a scheduler keep no states", "option steps")
     with doing(f"folder {quote(str(folder))}"):
-        result = run_ring(plan)
+        if scheduler is None:
+            result = run_ring(plan)
+        else:
+            plan, result = run_on_cluster(plan, scheduler)
         if isinstance(result, RingFailure):
             raise CompileError(_failed(result, plan))
         if result.differing:
@@ -116,8 +129,10 @@ def run_pipelined(
         "target": opened.manifest.target,
         **ring_data(plan, result, program, opened.manifest.round),
         **_compared(made, expected, last),
+        "random_inputs": len(batches) if inputs is None else 0,
+        "scheduler": scheduler,
     }
-    notes = () if data["period_wall_s"] else (_few_cores(plan),)
+    notes = () if data["period_wall_s"] else (_few_cores(plan, scheduler),)
     return PipelinedRun(opened, outputs_of(opened.manifest, made, steps), data, notes)
 
 
@@ -271,10 +286,11 @@ def _failed(failure: RingFailure, plan: RingPlan) -> Diagnostic:
     return Diagnostic("MCM-V081", message, at)
 
 
-def _few_cores(plan: RingPlan) -> Diagnostic:
+def _few_cores(plan: RingPlan, scheduler: str | None) -> Diagnostic:
     processes = plan.replicas * len(plan.chips)
+    cores = count_text(len(plan.cores), "core" if scheduler is None else "worker")
     return Diagnostic(
         "MCM-V083",
-        f"{count_text(processes, 'chip')} share {count_text(len(plan.cores), 'core')}: the period "
-        "is that of CPU seconds, and there is none of elapsed time",
+        f"{count_text(processes, 'chip')} share {cores}: the period is that of CPU seconds, and "
+        "there is none of elapsed time",
     )

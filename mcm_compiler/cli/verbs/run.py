@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 @verb(plugins=False)
 def command(
     folder: Path = FOLDER,
-    input_path: Path = asked(
+    input_path: Path | None = asked(
         "path", "", "One array per model input; where the folder has rounds of L inferences, also "
-        "with a leading axis of a multiple of L.", flag="--input", short="-i", required=True,
+        "with a leading axis of a multiple of L.  [default: 2 random inputs with --pipelined]",
+        flag="--input", short="-i",
     ),
     output: Path | None = asked("new file", "", "The .npz file for the outputs.", short="-o"),
     steps: int = asked(
@@ -41,6 +42,10 @@ def command(
         "whole", "", "Inferences that --pipelined measures, in 3 blocks of at least 40 rounds.",
         120, low=1, high=1_000_000,
     ),
+    scheduler: str | None = asked(
+        "text", "", "Address of a Dask scheduler whose workers run the chips of --pipelined, such "
+        "as tcp://10.0.0.1:8786.",
+    ),
     write_busy: Path | None = asked(
         "new file", "", "Write busy times of chips for mcmc measure --busy (with --pipelined)."
     ),
@@ -55,15 +60,20 @@ def command(
     from mcm_compiler.checking.entry.run_folder import run_folder
     from mcm_compiler.execution.npz_inputs import read_npz, write_npz
 
-    if (html is not None or write_busy is not None) and not pipelined:
-        raise click.UsageError("--html and --write-busy are about what --pipelined measures")
+    if (html is not None or write_busy is not None or scheduler is not None) and not pipelined:
+        raise click.UsageError("--html, --write-busy and --scheduler need --pipelined")
+    if input_path is None and not pipelined:
+        raise click.UsageError("Missing option '-i' / '--input': --pipelined alone draws inputs")
     before = None if states is None else read_npz(states)
-    source, inputs = profile_folder(folder, profile), read_npz(input_path)
+    inputs = None if input_path is None else read_npz(input_path)
+    source = profile_folder(folder, profile)
     measured: Mapping[str, Any] | None = None
     if pipelined:
         from mcm_compiler.checking.entry.run_pipelined import run_pipelined
 
-        run = run_pipelined(source, inputs, steps, before, inferences=inferences)
+        run = run_pipelined(
+            source, inputs, steps, before, inferences=inferences, scheduler=scheduler
+        )
         show_diagnostics(run.notes)
         outputs, measured = run.outputs, run.data
         if write_busy is not None:
@@ -71,7 +81,7 @@ def command(
         if html is not None:
             _write_page(html, run)
     else:
-        outputs = run_folder(source, inputs, steps, before)
+        outputs = run_folder(source, inputs or {}, steps, before)
     if output is not None:
         write_npz(output, outputs)
     rows = [_described(name, value) for name, value in outputs.items()]

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from mcm_compiler.execution.ring.chip_process import serve_chip
-from mcm_compiler.execution.ring.plan import HOST, SLOTS, RingFailure, RingPlan, RingResult
+from mcm_compiler.execution.ring.plan import (
+    HOST,
+    SLOTS,
+    RingFailedError,
+    RingFailure,
+    RingPlan,
+    RingResult,
+)
 from mcm_compiler.execution.ring.shared_memory import Bell, SharedPipeline
 from mcm_compiler.execution.runner import same_bits
 from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child, read_all
@@ -42,17 +49,11 @@ def _host(plan: RingPlan) -> bytes:
     try:
         ring.start()
         answer = ring.run()
-    except _FailedError as error:
+    except RingFailedError as error:
         answer = error.failure
     finally:
         ring.end()
     return pickle.dumps(answer)
-
-
-class _FailedError(Exception):
-    def __init__(self, failure: RingFailure) -> None:
-        super().__init__(failure.why)
-        self.failure = failure
 
 
 class _Ring:
@@ -94,7 +95,7 @@ class _Ring:
         """Feeds and takes all rounds.
 
         Raises:
-            _FailedError: if a chip ends or makes no progress.
+            RingFailedError: if a chip ends or makes no progress.
         """
         plan, total = self._plan, self._plan.total
         opened = 0
@@ -169,7 +170,7 @@ class _Ring:
         """Waits for something to happen.
 
         Raises:
-            _FailedError: if a chip ended, or nothing happens for too long.
+            RingFailedError: if a chip ended, or nothing happens for too long.
         """
         patience_s = self._plan.patience_s - (time.monotonic() - self._progress_s)
         found = self._bell.wait(tuple(self._children), patience_s)
@@ -181,9 +182,9 @@ class _Ring:
             del self._children[reading]
             if code != 0:
                 how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-                raise _FailedError(RingFailure(chip, reason or how))
+                raise RingFailedError(RingFailure(chip, reason or how))
         if not found:
-            raise _FailedError(self._standstill())
+            raise RingFailedError(self._standstill())
 
     def _standstill(self) -> RingFailure:
         """The chip that could go on, and does not."""

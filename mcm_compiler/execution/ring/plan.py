@@ -138,6 +138,14 @@ class RingFailure:
     hangs: bool = False
 
 
+class RingFailedError(Exception):
+    """Ends a run, with the reason."""
+
+    def __init__(self, failure: RingFailure) -> None:
+        super().__init__(failure.why)
+        self.failure = failure
+
+
 @dataclass(frozen=True, eq=False)
 class RingResult:
     """Outputs and times of a run.

@@ -16,16 +16,14 @@ from concurrent.futures import (
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from mcm_compiler.diagnostics import CompileError, quote
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.processes.dask_client import dask_client
 from mcm_compiler.processes.interruption import deaf_children
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.orphans import end_with_parent
 
 MAX_LOSSES = 4
 """Times that a job is started again before it is held to be what ends its workers."""
-
-CONNECT_S = 10
-"""How long a scheduler is waited for."""
 
 CLOSE_S = 1.0
 """How long the client of a scheduler that is gone is waited for."""
@@ -209,24 +207,7 @@ def _dask_executors(
     scheduler: str, stack: ExitStack
 ) -> tuple[Callable[[], Executor], Callable[[], bool]]:
     """What makes executors, and says whether the scheduler answers."""
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise CompileError.of(
-            "MCM-L012",
-            "a scheduler needs Dask, which is not installed",
-            at=quote(scheduler),
-            hint="pip install 'mcm-compiler[cluster]', or leave --scheduler out",
-        ) from error
-    try:
-        client: Any = Client(scheduler, timeout=CONNECT_S)
-    except (OSError, ValueError) as error:
-        raise CompileError.of(
-            "MCM-L010",
-            f"the scheduler cannot be reached: {quote(str(error))}",
-            at=quote(scheduler),
-            hint="start one with `dask scheduler`, and give its tcp:// address",
-        ) from error
+    client = dask_client(scheduler)
 
     def alive() -> bool:
         try:

@@ -41,6 +41,7 @@ def program(*seconds: float) -> LoweredProgram:
 def measured(cores: int = 4, of: LoweredProgram | None = None) -> dict[str, Any]:
     return ring_data(plan(cores), result(), of, classes=3) | {
         "target": "mcm4", "outputs_equal": True, "max_abs_error": 0.0,
+        "random_inputs": 2, "scheduler": None,
     }  # fmt: skip
 
 
@@ -72,6 +73,7 @@ def test_without_cores_or_predictions_there_are_no_such_numbers():
     texts = dict(ring_lines(data))
     assert texts["period"].endswith("elapsed not measured")
     assert texts["predicted"] == "nothing"
+    assert texts["inputs"] == "2 random ones"
     head, *rows = chip_table(data["chips"])
     assert all(len(row) == len(head) for row in rows)
     assert rows[0][-2:] == ("-", "-")

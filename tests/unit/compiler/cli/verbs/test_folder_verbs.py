@@ -249,7 +249,7 @@ def test_input_that_cannot_be_read(tmp_path: Path, make: Any) -> None:
 def test_run_asks_for_the_input_that_it_needs() -> None:
     result = _invoke("run", "net.mcm36")
     assert result.exit_code == 2
-    assert "Missing option '-i' / '--input'" in result.stderr
+    assert "Missing option '-i' / '--input': --pipelined alone draws inputs" in result.stderr
 
 
 # simulate
