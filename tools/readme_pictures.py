@@ -76,8 +76,8 @@ def chart(data: Mapping[str, Any], theme: Theme) -> str:
     left, right, top, step = 150, 190, 72, 26
     scale = (WIDTH - left - right) / math.log(furthest)
     marks = [
-        _text(0, 20, title, LARGE, theme.text, bold=True),
-        _text(
+        svg_text(0, 20, title, LARGE, theme.text, bold=True),
+        svg_text(
             0, 42, f"Ours is {at_most_text(worst - 1)} above the proven bound (roofline). "
             "Geometric means, log scale, nothing measured on hardware.", SMALL, theme.faint),
     ]  # fmt: skip
@@ -87,24 +87,24 @@ def chart(data: Mapping[str, Any], theme: Theme) -> str:
         colour = theme.strong if program == OURS else theme.faint
         note = "" if count == total else f"  ({count} of {total} models)"
         marks += [
-            _text(left - 10, y + 13, program, PLAIN, theme.text, anchor="end"),
+            svg_text(left - 10, y + 13, program, PLAIN, theme.text, anchor="end"),
             f'<rect x="{left}" y="{y}" width="{length:.1f}" height="17" fill="{colour}"/>',
-            _text(left + length + 8, y + 13, f"{mean:.2f}x{note}", PLAIN, theme.text),
+            svg_text(left + length + 8, y + 13, f"{mean:.2f}x{note}", PLAIN, theme.text),
         ]
     end = top + step * (len(rows) + 1) + 14
     note = (
         "Cuts of Scotch, KaHIP and METIS ignore the ring's direction and are mostly repaired by "
         "us; random parts are a control."
     )
-    marks.append(_text(0, end, note, SMALL, theme.faint))
-    return _svg(title, end + 8, marks)
+    marks.append(svg_text(0, end, note, SMALL, theme.faint))
+    return svg_picture(title, end + 8, marks)
 
 
 def flow(theme: Theme) -> str:
     """From one file to a file per chip, and what is then known."""
     title = "One ONNX model in; one plain ONNX model per chip and four answers out"
     marks = [
-        _text(0, 20, title, LARGE, theme.text, bold=True),
+        svg_text(0, 20, title, LARGE, theme.text, bold=True),
         *_box(0, 92, 116, ("model.onnx", "any opset from 7"), theme),
         _arrow(120, 118, 154, theme),
     ]
@@ -123,7 +123,7 @@ def flow(theme: Theme) -> str:
             marks.append(
                 f'<path d="M{ends[0]} {ends[1]}l{ends[2]} {ends[3]}" stroke="{theme.strong}"/>'
             )
-    marks.append(_text(164, 208, "36 chips on a one-way ring", SMALL, theme.faint))
+    marks.append(svg_text(164, 208, "36 chips on a one-way ring", SMALL, theme.faint))
     marks.append(_arrow(446, 118, 480, theme))
     answers = (
         ("Does it fit?", "a memory plan with addresses"),
@@ -133,17 +133,17 @@ def flow(theme: Theme) -> str:
     )
     for k, (question, answer) in enumerate(answers):
         y = 62 + 36 * k
-        marks.append(_text(490, y + 8, question, PLAIN, theme.text, bold=True))
-        marks.append(_text(490, y + 24, answer, SMALL, theme.faint))
-    return _svg(title, 222, marks)
+        marks.append(svg_text(490, y + 8, question, PLAIN, theme.text, bold=True))
+        marks.append(svg_text(490, y + 24, answer, SMALL, theme.faint))
+    return svg_picture(title, 222, marks)
 
 
 def _box(x: int, y: int, width: int, lines: tuple[str, str], theme: Theme) -> list[str]:
     return [
         f'<rect x="{x}" y="{y}" width="{width}" height="52" rx="6" fill="{theme.fill}" '
         f'stroke="{theme.line}"/>',
-        _text(x + width / 2, y + 22, lines[0], PLAIN, theme.text, anchor="middle", bold=True),
-        _text(x + width / 2, y + 40, lines[1], SMALL, theme.faint, anchor="middle"),
+        svg_text(x + width / 2, y + 22, lines[0], PLAIN, theme.text, anchor="middle", bold=True),
+        svg_text(x + width / 2, y + 40, lines[1], SMALL, theme.faint, anchor="middle"),
     ]
 
 
@@ -154,10 +154,11 @@ def _arrow(x: int, y: int, end: int, theme: Theme) -> str:
     )
 
 
-def _text(
+def svg_text(
     x: float, y: float, text: str, size: int, colour: str, *, anchor: str = "start",
     bold: bool = False,
 ) -> str:  # fmt: skip
+    """A line of text of a picture."""
     weight = ' font-weight="600"' if bold else ""
     return (
         f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="{colour}" text-anchor="{anchor}"'
@@ -165,7 +166,8 @@ def _text(
     )
 
 
-def _svg(title: str, height: float, marks: list[str]) -> str:
+def svg_picture(title: str, height: float, marks: list[str]) -> str:
+    """A picture of marks."""
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:g}" '
         f'viewBox="0 0 {WIDTH} {height:g}" role="img" font-family="{escape(FONT)}">'

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.generators.partition_problems import make_problem
-from tools.reproduce.machines.ring_periods import first_chip, summary
+from tools.kept_records import KeptRecords
+from tools.reproduce.machines.ring_page import sentence, written
+from tools.reproduce.machines.ring_periods import DATA, kept, random_chips, summary
 
 
-@pytest.mark.parametrize(("last_us", "different"), [(90, 1), (1, 5)])
-def test_each_cut_leaves_work_on_both_chips_and_no_edge_backwards(
-    last_us: int, different: int
+@pytest.mark.parametrize(
+    ("last_us", "chips", "different"), [(90, 2, 1), (1, 2, 5), (90, 4, 2), (1, 4, 5)]
+)
+def test_each_cut_leaves_work_on_all_chips_and_no_edge_backwards(
+    last_us: int, chips: int, different: int
 ) -> None:
     edges = [(0, 2), (1, 2), (2, 3), (2, 4), (3, 5), (4, 5)]
     problem = make_problem([1, 1, 1, 1, 1, last_us], edges)
-    cuts = [first_chip(problem, seed) for seed in range(20)]
-    for chips in cuts:
-        assert set(chips.values()) == {0, 1}
-        assert all(chips[problem.names[a]] <= chips[problem.names[b]] for a, b in edges)
-    assert len({tuple(sorted(chips.items())) for chips in cuts}) >= different
+    cuts = [random_chips(problem, chips, seed) for seed in range(20)]
+    for chip_of in cuts:
+        assert set(chip_of.values()) == set(range(chips))
+        assert all(chip_of[problem.names[a]] <= chip_of[problem.names[b]] for a, b in edges)
+    assert len({tuple(sorted(chip_of.items())) for chip_of in cuts}) >= different
 
 
 def test_right_predictions_have_no_error() -> None:
@@ -43,3 +48,11 @@ def test_right_predictions_have_no_error() -> None:
     assert found["in place: error"] == 0.0
     assert found["busy times of 10: error"] < 0.01 < found["busy times of 1: error"]
     assert found["best over one process"] > 1.5
+
+
+def test_page_and_readme_say_what_the_data_give() -> None:
+    found = kept(KeptRecords(DATA, "code"))
+    for path, text in written(found).items():
+        assert path.read_text(encoding="utf-8") == text
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    assert sentence(found) in " ".join(readme.split())

@@ -1,13 +1,15 @@
 """Predicted and measured periods of random partitions on a ring of processes of this machine.
 
-Each model is cut in two at random places of random topological orders, compiled, and run as by
-`mcmc run --pipelined`. Kernels are measured once, in place, in the session of the whole model; a
-chip is predicted to take the sum of its kernels. Periods are CPU seconds, so that other work on the
-machine matters little. Each partition is a line of `tools/reproduce/data/ring_periods.jsonl`; those
-that are there are not measured again. A summary of all lines is printed.
+Each model is cut in two or four at random places of random topological orders, compiled, and run
+as by `mcmc run --pipelined`. Kernels are measured once, in place, in the session of the whole
+model; a chip is predicted to take the sum of its kernels. Periods are CPU seconds, so that other
+work on the machine matters little. Each partition is a line of
+`tools/reproduce/data/ring_periods.jsonl`; those that are there are not measured again.
 
     python -m tools.reproduce.machines.ring_periods
-    python -m tools.reproduce.machines.ring_periods --partitions 10 "zoo:gpt2-tiny{seq=128}"
+    python -m tools.reproduce.machines.ring_periods --chips 4 --partitions 20 zoo:branched-cnn
+
+A summary is printed. `tools.reproduce.machines.ring_page` writes the page about all.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.checking.entry.run_pipelined import run_pipelined
+from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.partition import PARTITION_PROBLEM, PartitionProblem
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.measuring.busy_times import busy_of
@@ -48,11 +51,17 @@ MODELS = (
     "zoo:mobilenet-v2{image_size=64}",
 )
 TARGET = "cpu-ring"
+CHIPS = 2
+"""Of the target."""
+
 PASSES = "simplify,fuse,annotate_cost,partition"
 SHARES = 0.15, 0.85
-"""Of the work: the first chip gets a part between them."""
+"""Of the work: each cut of the order is between them."""
 
+PARTITIONS = 40
 INFERENCES = 240
+ENOUGH_S = 1.0
+"""CPU seconds of one process, after which a slow model runs fewer inferences."""
 
 FIGURES = ("period_cpu_s", "period_wall_s", "repeat_error", "load", "outputs_equal")
 """Of the data of a run."""
@@ -64,28 +73,48 @@ def main(arguments: list[str]) -> int:
     """Measures what is not there yet, and prints a summary."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("models", nargs="*", default=MODELS)
-    parser.add_argument("--partitions", type=int, default=40)
+    parser.add_argument("--partitions", type=int, default=PARTITIONS)
+    parser.add_argument("--chips", type=int, default=CHIPS)
     given = parser.parse_args(arguments)
     records = KeptRecords(DATA, "code")
     for model in given.models:
-        found = measured(model, given.partitions, records)
-        print(json.dumps({"model": model, **summary(found)}, indent=1), flush=True)
+        measure(model, given.chips, given.partitions, records)
+        found = {"model": model, "chips": given.chips, **summary(kept(records)[model, given.chips])}
+        print(json.dumps(found, indent=1), flush=True)
     return 0
 
 
-def measured(model: str, partitions: int, records: KeptRecords) -> list[Record]:
-    """The record of a model, and one for each of its partitions."""
-    cuts = [digest_of(model, TARGET, seed, SHARES) for seed in range(partitions)]
-    keys = [digest_of(model, TARGET), *cuts]
-    if any(records.find(key) is None for key in keys):
-        with tempfile.TemporaryDirectory() as scratch:
-            whole = Run(model, Path(scratch), records)
-            problem = PARTITION_PROBLEM.get(run_passes(model, TARGET, options(PASSES))[0])
-            for seed, key in enumerate(cuts):
-                if records.find(key) is None:
-                    record = whole.record(f"cut-{seed}", first_chip(problem, seed))
-                    records.keep({"key": key, "model": model, "seed": seed, **record})
-    return [record for key in keys if (record := records.find(key)) is not None]
+def kept(records: KeptRecords) -> dict[tuple[str, int], list[Record]]:
+    """By model and number of chips: the record of the model, and one for each partition."""
+    found: dict[tuple[str, int], list[Record]] = {}
+    for chips in CHIPS, 2 * CHIPS:
+        for model in MODELS:
+            cuts = [_key(model, chips, seed) for seed in range(PARTITIONS)]
+            keys = [digest_of(model, TARGET), *cuts]
+            one = [record for key in keys if (record := records.find(key)) is not None]
+            if len(one) > 1:
+                found[model, chips] = one
+    return found
+
+
+def _key(model: str, chips: int, seed: int) -> str:
+    more = () if chips == CHIPS else (chips,)
+    return digest_of(model, TARGET, seed, SHARES, *more)
+
+
+def measure(model: str, chips: int, partitions: int, records: KeptRecords) -> None:
+    """Measures the partitions of a model that have no record."""
+    cuts = {seed: _key(model, chips, seed) for seed in range(partitions)}
+    keys = [digest_of(model, TARGET), *cuts.values()]
+    if all(records.find(key) is not None for key in keys):
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        whole = Run(model, chips, Path(scratch), records)
+        problem = PARTITION_PROBLEM.get(run_passes(model, TARGET, options(PASSES))[0])
+        for seed, key in cuts.items():
+            if records.find(key) is None:
+                record = whole.record(f"cut-{seed}", random_chips(problem, chips, seed))
+                records.keep({"key": key, "model": model, "seed": seed, **record})
 
 
 class Run:
@@ -93,12 +122,16 @@ class Run:
 
     Args:
         model: of the zoo.
+        chips: of the target.
         scratch: folder for what is compiled.
         records: get one of the model, with the times of its kernels.
     """
 
-    def __init__(self, model: str, scratch: Path, records: KeptRecords) -> None:
+    def __init__(self, model: str, chips: int, scratch: Path, records: KeptRecords) -> None:
         self._model, self._scratch = model, scratch
+        text = load_target(TARGET).source_text
+        self._target = scratch / "ring.toml"
+        self._target.write_text(text.replace(f"num_chips = {CHIPS}", f"num_chips = {chips}"))
         one = open_folder(self._compiled("whole", {"*": 0}))
         self._inputs = random_inputs(one.source, 0)
         key = digest_of(model, TARGET)
@@ -117,12 +150,14 @@ class Run:
                 {"key": key, "model": model, "machine": machine, "period_s": period_s,
                  "kernels": kernels}
             )  # fmt: skip
-        self._names = [kernel[0] for kernel in (records.find(key) or {})["kernels"]]
+        record = records.find(key) or {}
+        self._names = [kernel[0] for kernel in record["kernels"]]
+        self._inferences = min(INFERENCES, int(ENOUGH_S / record["period_s"]))
 
     def record(self, name: str, chip_of: Mapping[str, int]) -> Record:
         """Measured times of one partition, and how often each chip runs each kernel."""
         opened = open_folder(self._compiled(name, chip_of))
-        run = run_pipelined(opened.path, self._inputs, inferences=INFERENCES)
+        run = run_pipelined(opened.path, self._inputs, inferences=self._inferences)
         chips = busy_of(opened, run.data, {}).chips
         shutil.rmtree(opened.path)
         return {
@@ -137,7 +172,8 @@ class Run:
         with assignment.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([("name", "chip"), *chip_of.items()])
         folder = self._scratch / name
-        compile_model(self._model, TARGET, options(assignment=str(assignment)), output=folder)
+        given = options(assignment=str(assignment))
+        compile_model(self._model, str(self._target), given, output=folder)
         return folder
 
 
@@ -148,8 +184,8 @@ def options(
     return replace(PLAIN, passes=passes, assignment=assignment)
 
 
-def first_chip(problem: PartitionProblem, seed: int) -> dict[str, int]:
-    """Chips of units: a random topological order, cut at a random share of the work."""
+def random_chips(problem: PartitionProblem, chips: int, seed: int) -> dict[str, int]:
+    """Chips of units: a random topological order, cut at random shares of the work."""
     rng = seeded_generator(seed, "ring periods")
     readers = [set[int]() for _ in problem.names]
     waits = np.zeros(problem.num_units, int)
@@ -170,20 +206,42 @@ def first_chip(problem: PartitionProblem, seed: int) -> dict[str, int]:
             if waits[reader] == 0:
                 ready.append(reader)
     work = np.cumsum(problem.compute_s[order])
-    cut = min(int(np.searchsorted(work, rng.uniform(*SHARES) * work[-1])), len(order) - 2)
-    return {problem.names[unit]: int(place > cut) for place, unit in enumerate(order)}
+    shares, ends = np.sort(rng.uniform(*SHARES, chips - 1)), [-1]
+    for chip, end in enumerate(np.searchsorted(work, shares * work[-1])):
+        ends.append(min(max(int(end), ends[-1] + 1), len(order) - chips + chip))
+    return {
+        problem.names[unit]: sum(place > end for end in ends[1:])
+        for place, unit in enumerate(order)
+    }
+
+
+_PRIOR, _IN_PLACE = 2, 3
+"""Where the record of a kernel has its times under the roofline, and as measured."""
+
+
+def predicted_and_measured(
+    records: Sequence[Record], times: int = _IN_PLACE
+) -> tuple[np.ndarray, np.ndarray]:
+    """Periods of all partitions of a model."""
+    whole, *cuts = records
+    kernel_s = np.array([kernel[times] for kernel in whole["kernels"]])
+    return (_counts(cuts) @ kernel_s).max(axis=1), np.array([one["period_cpu_s"] for one in cuts])
+
+
+def _counts(cuts: Sequence[Record]) -> np.ndarray:
+    """`[partitions, chips, kernels]`, how often each runs."""
+    return np.array([[list(map(float, chip)) for chip in one["chips"]] for one in cuts])
 
 
 def summary(records: Sequence[Record]) -> dict[str, float]:
     """Correlations and errors of predictions, and what busy times bring."""
     whole, *cuts = records
-    period_s = np.array([one["period_cpu_s"] for one in cuts])
     kinds = [kernel[1] for kernel in whole["kernels"]]
-    prior_s, in_place_s = (np.array([k[n] for k in whole["kernels"]]) for n in (2, 3))
-    counts = np.array([[list(map(float, chip)) for chip in one["chips"]] for one in cuts])
+    prior_s = np.array([kernel[_PRIOR] for kernel in whole["kernels"]])
+    counts, period_s = _counts(cuts), predicted_and_measured(records)[1]
     found: dict[str, float] = {"partitions": len(cuts)}
-    for name, kernel_s in (("in place", in_place_s), ("roofline", prior_s)):
-        predicted_s = (counts @ kernel_s).max(axis=1)
+    for name, times in (("in place", _IN_PLACE), ("roofline", _PRIOR)):
+        predicted_s, _ = predicted_and_measured(records, times)
         level = float(np.median(period_s / predicted_s))
         error = np.median(abs(level * predicted_s / period_s - 1.0))
         found[f"{name}: rank correlation"] = spearman(predicted_s, period_s)
