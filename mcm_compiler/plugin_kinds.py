@@ -127,6 +127,10 @@ _MOVED = (
         "placer.etf placer.metis placer.scotch",
         "in the plug-in tools/reproduce/hier_study/graph_placers.py (--plugin); take portfolio",
     ),
+    (
+        "mapping-model.gnn",
+        "in the plug-in tools/reproduce/mapping_network/plugin.py (--plugin); take ridge",
+    ),
     ("trainer.pipeline", "in the plug-in tools/reproduce/pipeline_policy/plugin.py (--plugin)"),
 )
 MOVED = {name: f"it is {now}" for names, now in _MOVED for name in names.split()}

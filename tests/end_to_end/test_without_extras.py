@@ -150,5 +150,5 @@ def test_lists_say_who_needs_what(done):
     assert extras["rl"] == extras["rl-finetune"] == "learn"
     assert extras["dp"] is extras["rl-zeroshot"] is extras["portfolio"] is None
     assert all(row["fault"] is None for row in rows)
-    # Policies of partitions and of placements, mapping models; pipelines learn without JAX.
-    assert done["trainers"].out.count("needs mcm-compiler[learn]") == 3
+    # Policies of partitions and of placements; mapping models are fitted without JAX.
+    assert done["trainers"].out.count("needs mcm-compiler[learn]") == 2

@@ -65,10 +65,8 @@ def tracks() -> tuple[list[tuple[str, ...]], ...]:
     judged = (*one, "rl-zeroshot{reward=judge}", "--samples", "1000")
     ring.append(("compile", "zoo:mobilenet-v2", *judged, *COMPILED))
     ring.append(("compile", MODEL, "--target", "mcm4", "--routing", "strict", *COMPILED))
-    fabric = ("compile", MODEL, "--target", "fabric-12", "-O0", *COMPILED)
     return ring, [
-        fabric,
-        (*fabric, "--mapping-model", "gnn"),
+        ("compile", MODEL, "--target", "fabric-12", "-O0", *COMPILED),
         # By objective latency rings have kernels that no strategy above has.
         ("compile", "zoo:mobilenet-v2", "--objective", "latency", *COMPILED),
         ("compile", MODEL, "--target", "mcm4", "--objective", "latency", *COMPILED),

@@ -14,7 +14,7 @@ import numpy as np
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
-from mcm_models.mapping_model.layout import Learned
+from mcm_models.mapping_model.learned import Learned
 
 RANDOM, FORMULA, MODEL = 0, 1, 2
 """Where mappings come from: drawn at random, on the way of a search by a formula, and on that of a
@@ -54,19 +54,6 @@ class MeasuredGraph:
     def __len__(self) -> int:
         """B."""
         return len(self.mappings)
-
-    def with_more(self, other: MeasuredGraph) -> MeasuredGraph:
-        """These mappings and others of the same problem."""
-        return MeasuredGraph(
-            self.family,
-            self.problem,
-            self.bound_cycles,
-            Mappings.stacked([self.mappings, other.mappings]),
-            np.concatenate([self.period_cycles, other.period_cycles]),
-            np.concatenate([self.latency_cycles, other.latency_cycles]),
-            np.concatenate([self.error, other.error]),
-            np.concatenate([self.origin, other.origin]),
-        )
 
 
 @dataclass(frozen=True, eq=False)

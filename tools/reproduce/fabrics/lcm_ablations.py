@@ -31,21 +31,17 @@ from lcm_large_blocks import ABOVE
 from lcm_large_blocks import OUT as LARGE_BLOCKS
 from lcm_study.graphs import read
 from lcm_study.tables import between_marks, figures_table
+from mapping_network.graphs import GraphShape, MappingGraph, padded
+from mapping_network.layout import GLOBAL_COLUMNS, LearningSettings, Weights, initial_weights
+from mapping_network.rounds import seen_graphs
+from mapping_network.training import SeenGraph, answers, fresh_state, learn
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import write_whole
 from mcm_models.mapping_model.data_set import MappingData
 from mcm_models.mapping_model.figures import folds
-from mcm_models.mapping_model.graphs import GraphShape, MappingGraph, padded
-from mcm_models.mapping_model.layout import (
-    GLOBAL_COLUMNS,
-    LearningSettings,
-    Weights,
-    initial_weights,
-)
-from mcm_models.mapping_model.training import SeenGraph, answers, fresh_state, learn
-from mcm_passes.families.fabric.learning.rounds import exact, judged, seen_graphs
+from mcm_passes.families.fabric.learning.scores import exact, judged
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORD = ROOT / "tools" / "reproduce" / "data" / "lcm_ablations.json"

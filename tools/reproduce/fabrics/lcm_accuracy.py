@@ -1,6 +1,6 @@
 """How well mapping models guess what the judge measures, by 5-fold cross-validation over graphs.
 
-    mcmc train mapping-model -o training
+    mcmc train mapping-model --set graphs=420 -o training
     python tools/reproduce/fabrics/lcm_accuracy.py training/collection --seeds 5
 
 No model sees a mapping of a graph that it is asked about, but in the row `random split`. Beside the
@@ -24,6 +24,8 @@ import numpy as np
 from lcm_study.fold_models import LAYOUT, FoldModels
 from lcm_study.graphs import part, read
 from lcm_study.tables import figures_table
+from mapping_network.gnn import PreparedGnn, prepared_gnn
+from mapping_network.layout import LearningSettings, Weights
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Fabric
@@ -39,7 +41,6 @@ from mcm_models.mapping_model.data_set import (
     MeasuredGraph,
 )
 from mcm_models.mapping_model.figures import Figures, folds
-from mcm_models.mapping_model.layout import LearningSettings, Weights
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.formulas.analytic import (
     Busiest,
@@ -47,8 +48,7 @@ from mcm_passes.families.fabric.formulas.analytic import (
     RoundTrips,
     WireLength,
 )
-from mcm_passes.families.fabric.learning.gnn import PreparedGnn, prepared_gnn
-from mcm_passes.families.fabric.learning.rounds import exact, guesses, judged
+from mcm_passes.families.fabric.learning.scores import exact, guesses, judged
 
 FOLDS = 5
 PAPER = {"paper, heuristic": (0.406, 0.468), "paper, GNN": (0.193, 0.808)}

@@ -3,9 +3,9 @@
     python tools/reproduce/fabrics/lcm_adaptivity.py
     python tools/reproduce/fabrics/lcm_adaptivity.py --page      writes the table into the page
 
-The lowering changes by three numbers (`CHANGED`). What the compiler's own network learned holds for
+The lowering changes by three numbers (`CHANGED`). What the recorded network learned holds for
 another lowering, by the hash that its file carries: it has to be refused. Then `mcmc train
-mapping-model` measures blocks that the changed lowering lays out, and learns from them alone. On
+mapping-network` measures blocks that the changed lowering lays out, and learns from them alone. On
 held-out blocks, laid out by either lowering, the gain of a network is what its flow takes off the
 periods of the heuristic as published, at as many evaluations.
 
@@ -30,6 +30,9 @@ from lcm_placers import BASE, FLOWS, MOST_CYCLES, Flow, cell
 from lcm_study.blocks import HELD_OUT, blocks
 from lcm_study.flow_table import Compared, compared
 from lcm_study.tables import between_marks
+from mapping_network.gnn import Gnn
+from mapping_network.layout import RECORDED_NETWORK
+from mapping_network.network_trainer import MODEL_NAME, NetworkTrainer
 
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.contracts.fabrics.target import UnitChoice
@@ -42,9 +45,6 @@ from mcm_hardware.families.fabric.fabric_package import FabricPackage
 from mcm_hardware.families.fabric.layout.rules import RULES, LayoutRules, lowering_hash
 from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
-from mcm_models.mapping_model.layout import SHIPPED_MAPPING_MODEL
-from mcm_passes.families.fabric.learning.gnn import Gnn
-from mcm_passes.families.fabric.learning.mapping_trainer import MODEL_NAME, MappingTrainer
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORD = ROOT / "tools" / "reproduce" / "data" / "lcm_adaptivity.json"
@@ -127,11 +127,11 @@ def refusal() -> str:
 
 
 def retrained(work: Path, graphs: int) -> dict[str, Any]:
-    """Measures and learns as `mcmc train mapping-model` does; no CPU-seconds where it goes on."""
+    """Measures and learns as `mcmc train mapping-network` does; no CPU-seconds where it goes on."""
     register("target", TARGET)(changed_fabric)
     begin, goes_on = time.process_time(), work.exists()
     request = TrainingRequest(work, resume=goes_on)
-    result = MappingTrainer(target=TARGET, graphs=graphs, **SIZES).train(request, _tell)
+    result = NetworkTrainer(target=TARGET, graphs=graphs, **SIZES).train(request, _tell)
     return {
         "graphs": graphs,
         "measurements": result.samples,
@@ -150,7 +150,7 @@ def compared_flows(
     """Flows on the held-out blocks of a lowering, each over the heuristic as published."""
     fabric: Fabric = fabric_12().fabric
     flows = [flow for flow in FLOWS if flow.name in SHARED]
-    own = Flow("the compiler's own network", "gnn", learned=SHIPPED_MAPPING_MODEL)
+    own = Flow("the compiler's own network", "gnn", learned=RECORDED_NETWORK)
     flows.append(own)
     if LOWERINGS[lowering] is CHANGED:
         model = f"gnn{{checkpoint={retrained_model}}}"

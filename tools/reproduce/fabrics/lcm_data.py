@@ -1,6 +1,6 @@
 """Publishes a collection: one file of arrays, and a card that says what is in it.
 
-    mcmc train mapping-model -o training
+    mcmc train mapping-model --set graphs=420 -o training
     python tools/reproduce/fabrics/lcm_data.py training/collection
 
 The arrays go to `tools/reproduce/data/fabric_measurements.npz`, the card beside them. They are read
@@ -24,7 +24,7 @@ from lcm_study.graphs import read
 from mcm_compiler.processes.staging import write_whole
 from mcm_models.mapping_model.data_files import save_data
 from mcm_models.mapping_model.data_set import ORIGINS, MappingData
-from mcm_passes.families.fabric.learning.rounds import exact
+from mcm_passes.families.fabric.learning.scores import exact
 
 OUT = Path(__file__).parents[1] / "data" / "fabric_measurements.npz"
 

@@ -15,6 +15,7 @@ run again. Cells of another lowering, judge or checkpoint are not counted.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 import time
@@ -72,6 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--flows", nargs="*", default=[f for f in FLOWS if f != "heuristic"])
     parser.add_argument("--page", action="store_true")
     args = parser.parse_args(argv)
+    # Registers `gnn`.
+    importlib.import_module("mapping_network.plugin")
+
     use_one_thread()
     if not args.page:
         run(load_target(TARGET), args.flows, args.seeds)

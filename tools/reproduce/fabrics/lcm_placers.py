@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import json
 import platform
 import sys
@@ -37,8 +38,8 @@ from lcm_study.flow_table import compared, shared_cells, table, winners
 # What writes pages is shared by all studies.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hier_study.page import ROOT, write_section
+from mapping_network.layout import RECORDED_NETWORK
 
-import mcm_passes.families.fabric.learning.gnn as auto_module
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
 from mcm_compiler.contracts.fabrics.models import MappingModel
@@ -49,13 +50,14 @@ from mcm_compiler.text import spec_text
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.player import ENOUGH, FlitJudge
-from mcm_models.mapping_model.layout import SHIPPED_MAPPING_MODEL, make_of
-from mcm_passes.families.fabric.formulas.ridge import stored_ridge
+from mcm_models.mapping_model.learned import make_of
+from mcm_passes.families.fabric.formulas.ridge import SHIPPED_RIDGE
+from mcm_passes.families.fabric.learning.auto import FLOWS as FLOWS_FILE
 from mcm_passes.families.fabric.learning.collecting import MOST_HOPS
 
 OUT = Path(__file__).parents[1] / "data" / "lcm_placers.jsonl"
 BEFORE = OUT.with_name("lcm_before_its_round.safetensors")
-"""The shipped network before it learned from its own optima."""
+"""The network before it learned from its own optima."""
 
 PAGE = ROOT / "docs" / "results" / "fabrics.md"
 JUDGE = FlitJudge(enough=ENOUGH)
@@ -126,13 +128,13 @@ FLOWS = (
     Flow("round-trips", "round-trips"),
     Flow("ridge", "ridge", fitted=True),
     Flow("random", "round-trips", mapper="random"),
-    Flow("gnn, nothing measured", "gnn", 0, learned=SHIPPED_MAPPING_MODEL),
-    Flow("gnn alone", "gnn", mapper="annealing{before=0}", learned=SHIPPED_MAPPING_MODEL),
+    Flow("gnn, nothing measured", "gnn", 0, learned=RECORDED_NETWORK),
+    Flow("gnn alone", "gnn", mapper="annealing{before=0}", learned=RECORDED_NETWORK),
     Flow("gnn before its rounds", f"gnn{{checkpoint={BEFORE}}}", learned=BEFORE),
-    Flow("gnn", "gnn", learned=SHIPPED_MAPPING_MODEL),
+    Flow("gnn", "gnn", learned=RECORDED_NETWORK),
     Flow("round-trips, refined", "round-trips", MANY),
     Flow("ridge, refined", "ridge", MANY, fitted=True),
-    Flow("gnn, refined", "gnn", MANY, learned=SHIPPED_MAPPING_MODEL),
+    Flow("gnn, refined", "gnn", MANY, learned=RECORDED_NETWORK),
 )
 
 
@@ -229,6 +231,9 @@ def cell(
 
 def model_of(flow: Flow) -> MappingModel:
     """The mapping model of a flow."""
+    if flow.learned:
+        # Registers `gnn`.
+        importlib.import_module("mapping_network.plugin")
     spec = spec_text.parse_one(flow.model)
     return cast("MappingModel", spec_text.instantiate(MAPPING_MODELS.get(spec.name), spec))
 
@@ -237,7 +242,7 @@ def knows(flow: Flow) -> str:
     """A hash of what a cell depends on besides its names: lowering, judge and what was fitted."""
     parts = [lowering_hash(), JUDGE.physics, str(ENOUGH), str(MOST_CYCLES)]
     if flow.model == "ridge":
-        parts.append(json.dumps(stored_ridge(), sort_keys=True))
+        parts.append(json.dumps(json.loads(SHIPPED_RIDGE.read_bytes()), sort_keys=True))
     if flow.learned:
         parts.append(hashlib.sha256(flow.learned.read_bytes()).hexdigest())
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
@@ -320,8 +325,7 @@ def write_winner(rows: Sequence[dict[str, Any]]) -> None:
             "python": platform.python_version(),
         },
     }
-    path = Path(auto_module.__file__).with_name("flows.json")
-    write_whole(path, (json.dumps(data, indent=1) + "\n").encode())
+    write_whole(FLOWS_FILE, (json.dumps(data, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

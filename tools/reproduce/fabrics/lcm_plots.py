@@ -35,11 +35,11 @@ from lcm_study.graphs import read
 # What draws is shared by all studies.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hier_study.pictures import drawing_library, save_picture
+from mapping_network.layout import LearningSettings
 
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.mapping_model.data_set import RANDOM, MappingData
-from mcm_models.mapping_model.layout import LearningSettings
-from mcm_passes.families.fabric.learning.rounds import exact
+from mcm_passes.families.fabric.learning.scores import exact
 
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "results" / "images"
 PLOTS = tuple(IMAGES / f"fabric_{name}.png" for name in ("flows", "ablations", "guesses"))

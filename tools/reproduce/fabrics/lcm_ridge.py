@@ -15,12 +15,10 @@ import json
 import platform
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from lcm_study.blocks import TRAINING, blocks
 
-import mcm_passes.families.fabric.formulas.ridge as ridge_module
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
@@ -30,7 +28,14 @@ from mcm_hardware.families.fabric.measuring.player import FlitJudge
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.annealing.starts import built_mappings, random_mappings
 from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic, RoundTrips, WireLength
-from mcm_passes.families.fabric.formulas.ridge import Coefficients, features_of, fitted
+from mcm_passes.families.fabric.formulas.ridge import (
+    SHIPPED_RIDGE,
+    Coefficients,
+    features_of,
+    fitted,
+    ridge_card,
+    save_ridge,
+)
 from mcm_passes.families.fabric.formulas.terms import FARTHEST
 from mcm_passes.families.fabric.routing_trees import tables_of
 
@@ -105,25 +110,16 @@ def _expected(found: Coefficients, terms: Floats) -> Floats:
 def _write(
     found: Coefficients, fabric: Fabric, samples: int, count: int, scores: dict[str, float]
 ) -> None:
-    data = {
-        "make": {key: getattr(fabric, key) for key in ridge_module.MAKE},
-        "lowering": lowering_hash(),
-        "physics": JUDGE.physics,
-        "queueing": RoundTrips().queueing,
-        "centre": [round(float(x), 6) for x in found.centre],
-        "spread": [round(float(x), 6) for x in found.spread],
-        "weights": [round(float(x), 6) for x in found.weights],
-        "provenance": {
-            "command": f"python tools/reproduce/fabrics/lcm_ridge.py --blocks {count} --write",
-            "blocks": count,
-            "samples": samples,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-            **scores,
-        },
+    provenance = {
+        "command": f"python tools/reproduce/fabrics/lcm_ridge.py --blocks {count} --write",
+        "blocks": count,
+        "samples": samples,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        **scores,
     }
-    path = Path(ridge_module.__file__).with_name("ridge.json")
-    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    card = ridge_card(found, fabric, (lowering_hash(), JUDGE.physics), provenance)
+    save_ridge(SHIPPED_RIDGE, card)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from mcm_models.mapping_model.data_set import MappingData
-from mcm_models.mapping_model.layout import (
+from mapping_network.layout import (
     MAPPING_MODELS,
     LearningSettings,
     MappingCard,
@@ -18,10 +16,12 @@ from mcm_models.mapping_model.layout import (
     Weights,
     initial_weights,
 )
-from mcm_passes.families.fabric.learning.rounds import seen_graphs
+from mapping_network.rounds import seen_graphs
+
+from mcm_models.mapping_model.data_set import MappingData
 
 if TYPE_CHECKING:
-    from mcm_models.mapping_model.training import SeenGraph
+    from mapping_network.training import SeenGraph
 
 LAYOUT = MappingLayout()
 
@@ -55,7 +55,7 @@ class FoldModels:
         path = self._folder / f"{name}.safetensors"
         if path.exists():
             return MAPPING_MODELS.load(path)[0]
-        from mcm_models.mapping_model.training import fresh_state, learn
+        from mapping_network.training import fresh_state, learn
 
         if self._seen is None:
             self._seen = seen_graphs(self._data.fabric, self._data.graphs)

@@ -1,24 +1,33 @@
 """The mapping model `ridge`: round trips, corrected by fitted coefficients, and the fit.
 
-The fit is least squares on logarithms, with coefficients kept small.
+The fit is least squares on logarithms, with coefficients kept small. A checkpoint is JSON.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct, structs
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
-from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.diagnostics import CompileError, quote
+from mcm_compiler.processes.staging import write_whole
+from mcm_compiler.text.json_text import UnreadableError, encoded, parse_json, record_of
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_passes.families.fabric.formulas.analytic import RIDGE, PreparedFormula, formula_of
+from mcm_models.cards import checkpoint_bytes
+from mcm_models.mapping_model.learned import MAKE
+from mcm_passes.families.fabric.formulas.analytic import (
+    RIDGE,
+    PreparedFormula,
+    RoundTrips,
+    formula_of,
+)
 from mcm_passes.families.fabric.formulas.terms import (
     FARTHEST,
     NUM_FEATURES,
@@ -84,18 +93,105 @@ def _features(terms: Floats) -> tuple[Floats, Floats]:
     return features, expected
 
 
-MAKE = (
-    "macs_per_cycle",
-    "lanes",
-    "flit_elements",
-    "element_bytes",
-    "banks",
-    "hop_cycles",
-    "fifo_flits",
-    "window_flits",
-    "output_flits",
-)
-"""Numbers of a fabric that decide how it behaves, whatever its size."""
+SHIPPED_RIDGE = Path(__file__).with_name("ridge.json")
+"""The checkpoint that comes with the compiler, which `lcm_ridge.py` wrote."""
+
+MAX_BYTES = 1 << 16
+"""Largest checkpoint that is read: 64 KiB, tens of times the shipped one."""
+
+
+class RidgeCard(Struct, frozen=True, forbid_unknown_fields=True):
+    """A checkpoint of a ridge.
+
+    Attributes:
+        make: numbers of `MAKE` of the fabric that was measured.
+        lowering: `MapsChips.lowering_hash`.
+        physics: `MappingJudge.physics`.
+        queueing: option of `round-trips`, whose terms it corrects.
+        centre: of features; see `Coefficients`.
+        spread: of features.
+        weights: of 1 and of features.
+        provenance: seed, options, samples, versions and scores, as JSON data.
+    """
+
+    make: dict[str, int]
+    lowering: str
+    physics: str
+    queueing: float
+    centre: list[float]
+    spread: list[float]
+    weights: list[float]
+    provenance: dict[str, Any]
+
+
+def ridge_card(
+    found: Coefficients, fabric: Fabric, hashes: tuple[str, str], provenance: Mapping[str, Any]
+) -> RidgeCard:
+    """The checkpoint of a fit.
+
+    Args:
+        found: coefficients on terms of `round-trips` with its default options.
+        fabric: that was measured.
+        hashes: of its lowering and of the simulator's physics.
+        provenance: see `RidgeCard`.
+    """
+    lowering, physics = hashes
+    return RidgeCard(
+        {name: getattr(fabric, name) for name in MAKE},
+        lowering,
+        physics,
+        RoundTrips().queueing,
+        _rounded(found.centre),
+        _rounded(found.spread),
+        _rounded(found.weights),
+        dict(provenance),
+    )
+
+
+def _rounded(row: Floats) -> list[float]:
+    return [round(float(number), 6) for number in row]
+
+
+def save_ridge(path: Path, card: RidgeCard) -> None:
+    """Writes a checkpoint at once."""
+    write_whole(path, encoded(structs.asdict(card)))
+
+
+def load_ridge(path: Path) -> RidgeCard:
+    """Reads and checks a checkpoint.
+
+    Raises:
+        CompileError: MCM-M050 for a file that is none, MCM-M052 for coefficients that are not those
+            of a ridge.
+    """
+    at = quote(str(path))
+    try:
+        text = checkpoint_bytes(path, MAX_BYTES).decode()
+        card = record_of(parse_json(text), RidgeCard)
+    except (OSError, UnreadableError, ValueError) as error:
+        reason = f"the mapping model cannot be read: {quote(str(error))}"
+        raise CompileError.of("MCM-M050", reason, at=at) from error
+    sizes = (len(card.centre), len(card.spread), len(card.weights))
+    wanted = (NUM_FEATURES, NUM_FEATURES, NUM_FEATURES + 1)
+    if sizes != wanted:
+        raise CompileError.of("MCM-M052", f"it has {sizes} coefficients, not {wanted}", at=at)
+    numbers = (card.queueing, *card.centre, *card.spread, *card.weights)
+    if not np.isfinite(numbers).all() or min(card.spread) <= 0 or card.queueing <= 0:
+        reason = "a number is not finite, or a deviation or the queueing is not above 0"
+        raise CompileError.of("MCM-M052", reason, at=at)
+    return card
+
+
+def prepared_ridge(
+    card: RidgeCard, problem: MappingProblem, fabric: Fabric, wire: float = 0.0
+) -> PreparedFormula:
+    """A ridge of a problem on a fabric of its make."""
+    formula = formula_of(RIDGE, problem, fabric, wire=wire, queueing=card.queueing)
+    rows = (np.array(row, np.float64) for row in (card.centre, card.spread, card.weights))
+    centre, spread, weights = rows
+    return PreparedFormula(
+        problem, fabric, formula._replace(centre=centre, spread=spread, weights=weights)
+    )
 
 
 @dataclass(frozen=True)
@@ -105,60 +201,48 @@ class Ridge:
 
     Attributes:
         wire: weight of the mean load of links in what search minimises.
+        checkpoint: file that `mcmc train mapping-model` wrote; the compiler's own if empty.
     """
 
     name: ClassVar[str] = "ridge"
     summary: ClassVar[str] = "round trips with fitted coefficients, for the fabrics they fit"
 
     wire: float = 0.3
+    checkpoint: str = ""
 
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedFormula:
         """Of a problem on a fabric.
 
         Raises:
-            CompileError: MCM-M043 where it was fitted to fabrics of another make.
+            CompileError: MCM-M050 or M052 for a checkpoint that cannot be used, MCM-M053 where it
+                was fitted to fabrics of another make.
         """
-        stored = stored_ridge()
-        _same("make", {key: getattr(fabric, key) for key in MAKE}, stored["make"], fabric.name)
-        formula = formula_of(
-            RIDGE, problem, fabric, wire=self.wire, queueing=float(stored["queueing"])
-        )
-        return PreparedFormula(
-            problem,
-            fabric,
-            formula._replace(
-                centre=np.array(stored["centre"], np.float64),
-                spread=np.array(stored["spread"], np.float64),
-                weights=np.array(stored["weights"], np.float64),
-            ),
-        )
+        card = self._card()
+        self._same("make", {key: getattr(fabric, key) for key in MAKE}, card.make, fabric)
+        return prepared_ridge(card, problem, fabric, self.wire)
 
     def check_learned_of(self, fabric: Fabric, lowering: str, physics: str) -> None:
         """See `mcm_compiler.contracts.fabrics.models.LearnedMappingModel`.
 
         Raises:
-            CompileError: MCM-M043 for another make of fabric, lowering or physics.
+            CompileError: as `prepared`, also for another lowering or physics.
         """
-        stored = stored_ridge()
-        _same("make", {key: getattr(fabric, key) for key in MAKE}, stored["make"], fabric.name)
-        _same("lowering", lowering, stored["lowering"], fabric.name)
-        _same("physics", physics, stored["physics"], fabric.name)
+        card = self._card()
+        self._same("make", {key: getattr(fabric, key) for key in MAKE}, card.make, fabric)
+        self._same("lowering", lowering, card.lowering, fabric)
+        self._same("physics", physics, card.physics, fabric)
 
+    def _card(self) -> RidgeCard:
+        return load_ridge(Path(self.checkpoint) if self.checkpoint else SHIPPED_RIDGE)
 
-@cache
-def stored_ridge() -> dict[str, Any]:
-    """What `lcm_ridge.py` wrote: coefficients, what they fit, and where they come from."""
-    text = files("mcm_passes.families.fabric.formulas") / "ridge.json"
-    return json.loads(text.read_text(encoding="utf-8"))
-
-
-def _same(what: str, found: object, known: object, fabric: str) -> None:
-    if found != known:
+    def _same(self, what: str, found: object, known: object, fabric: Fabric) -> None:
+        if found == known:
+            return
         if isinstance(found, dict) and isinstance(known, dict):
             found = {key: value for key, value in found.items() if known.get(key) != value}
             known = {key: known.get(key) for key in found}
         raise CompileError.of(
-            "MCM-M043",
-            f"ridge was fitted to another {what}: {known}, and here it is {found}",
-            at=f"mapping model ridge on {fabric}",
+            "MCM-M053",
+            f"ridge was fitted to another {what}: {quote(str(known))}, and here it is {found}",
+            at=f"mapping model ridge on {fabric.name}",
         )

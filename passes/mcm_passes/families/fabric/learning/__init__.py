@@ -1,1 +1,1 @@
-"""The learned mapping model: what it sees, how it is evaluated without JAX, and how it learns."""
+"""Measured mappings of random blocks, the fit of the ridge, and the recorded choice of models."""

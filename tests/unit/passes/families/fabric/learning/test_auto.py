@@ -12,10 +12,10 @@ from mcm_compiler.contracts.fabrics.models import ChoosingMappingModel
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.player import PHYSICS
-from mcm_models.mapping_model.layout import make_of
+from mcm_models.mapping_model.learned import make_of
 from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic
-from mcm_passes.families.fabric.learning import gnn
-from mcm_passes.families.fabric.learning.gnn import Auto, recorded_flows
+from mcm_passes.families.fabric.learning import auto
+from mcm_passes.families.fabric.learning.auto import Auto, recorded_flows
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric
 
@@ -33,7 +33,7 @@ def _recorded() -> dict[str, Any]:
 
 
 def test_the_winner_stands_for_its_own_target_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gnn, "recorded_flows", _recorded)
+    monkeypatch.setattr(auto, "recorded_flows", _recorded)
     model = Auto()
     assert isinstance(model, ChoosingMappingModel)
     assert model.chosen_for(FABRIC, "lowering", "physics") == Busiest(wire=2.0)
@@ -44,7 +44,7 @@ def test_the_winner_stands_for_its_own_target_alone(monkeypatch: pytest.MonkeyPa
 
 
 def test_who_knows_no_target_gets_the_winner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gnn, "recorded_flows", _recorded)
+    monkeypatch.setattr(auto, "recorded_flows", _recorded)
     problem = drawn_problem(0)
     mappings = legal_mappings(problem, FABRIC, 3, np.random.default_rng(0))
     found = Auto().prepared(problem, FABRIC).search_cost(mappings)

@@ -1,4 +1,4 @@
-"""The model by name: it uses the checkpoint that it is given, and refuses one of something else."""
+"""The model of the plug-in: it uses the checkpoint given, and refuses one of something else."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mapping_network.gnn import Gnn, prepared_gnn
+from mapping_network.layout import (
+    MAPPING_MODELS,
+    RECORDED_NETWORK,
+    MappingCard,
+    MappingLayout,
+    initial_weights,
+)
 
 from mcm_compiler.contracts.fabrics.models import LearnedMappingModel
 from mcm_compiler.diagnostics import CompileError
@@ -15,25 +23,16 @@ from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.player import FlitJudge
 from mcm_models.mapping_model.data_files import data_digest, load_data
-from mcm_models.mapping_model.layout import (
-    MAPPING_MODELS,
-    SHIPPED_MAPPING_MODEL,
-    Learned,
-    MappingCard,
-    MappingLayout,
-    initial_weights,
-    make_of,
-)
+from mcm_models.mapping_model.learned import Learned, make_of
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
-from mcm_passes.families.fabric.learning.gnn import Gnn, prepared_gnn
 from mcm_passes.families.fabric.learning.mapping_trainer import split
-from mcm_passes.families.fabric.learning.rounds import guesses, judged
+from mcm_passes.families.fabric.learning.scores import guesses, judged
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric
 
 LAYOUT = MappingLayout(width=8, rounds=2, head=8)
 FABRIC = small_fabric(6, 8)
-DATA = Path(__file__).resolve().parents[6] / "tools" / "reproduce" / "data"
+DATA = Path(__file__).resolve().parents[4] / "tools" / "reproduce" / "data"
 
 
 def _saved(path: Path, seed: int) -> Gnn:
@@ -75,18 +74,18 @@ def test_a_missing_checkpoint_is_told_of(tmp_path: Path) -> None:
     assert caught.value.diagnostics[0].code == "MCM-M050"
 
 
-def test_the_models_own_checkpoint_knows_the_target_and_the_published_data() -> None:
-    card = MAPPING_MODELS.load(SHIPPED_MAPPING_MODEL)[1]
+def test_the_recorded_network_knows_the_target_and_the_published_data() -> None:
+    card = MAPPING_MODELS.load(RECORDED_NETWORK)[1]
     physics, lowering = FlitJudge().physics, lowering_hash()
     Gnn().check_learned_of(fabric_12().fabric, lowering, physics)
     published = load_data(DATA / "fabric_measurements.npz")
     assert card.trained_on["data"] == data_digest(published)
-    assert SHIPPED_MAPPING_MODEL.stat().st_size < 1 << 20
-    beside = json.loads(SHIPPED_MAPPING_MODEL.with_suffix(".json").read_text(encoding="utf-8"))
+    assert RECORDED_NETWORK.stat().st_size < 1 << 20
+    beside = json.loads(RECORDED_NETWORK.with_suffix(".json").read_text(encoding="utf-8"))
     assert beside == json.loads(card.to_json())
 
 
-def test_the_models_own_checkpoint_is_nearer_to_measurements_than_the_formula() -> None:
+def test_the_recorded_network_is_nearer_to_measurements_than_the_formula() -> None:
     """On the graphs that its training held out; the study has the whole table."""
     data = load_data(DATA / "fabric_measurements.npz")
     held, _ = split(data.graphs, data.seed)
@@ -98,5 +97,5 @@ def test_the_models_own_checkpoint_is_nearer_to_measurements_than_the_formula() 
         for model in (Gnn(), RoundTrips())
     }
     assert found["gnn"].error < found["round-trips"].error
-    scores = MAPPING_MODELS.load(SHIPPED_MAPPING_MODEL)[1].trained_on["scores"]
+    scores = MAPPING_MODELS.load(RECORDED_NETWORK)[1].trained_on["scores"]
     assert found["gnn"].error == pytest.approx(scores["error"], abs=2e-3)

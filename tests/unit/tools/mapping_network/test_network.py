@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mapping_network.graphs import GraphShape, MappingGraph, padded
+from mapping_network.layout import GLOBAL_COLUMNS, MappingLayout, initial_weights
+from mapping_network.training import answers
 
-from mcm_models.mapping_model.graphs import GraphShape, MappingGraph, padded
-from mcm_models.mapping_model.layout import GLOBAL_COLUMNS, MappingLayout, initial_weights
-from mcm_models.mapping_model.training import answers
-from tests.generators.mapping_examples import drawn_graph
+from tests.generators.network_graphs import drawn_graph
 
 LAYOUT = MappingLayout(width=8, rounds=2, head=8)
 SHAPE = GraphShape(20, 40, 60, 90)

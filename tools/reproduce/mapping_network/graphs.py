@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mapping_network.layout import Singles
 from mcm_compiler.arrays.types import Ints
-from mcm_models.mapping_model.layout import Singles
 
 
 class MappingGraph(NamedTuple):

@@ -1,30 +1,25 @@
-"""The learned mapping model with its problems in mind, and the choice among models.
+"""The network as a mapping model, with its problems in mind.
 
-A prepared model answers for batches, and shows what it sees, for training.
+A prepared model answers for batches, and shows its features, for training.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
+from mapping_network import feature_kernels, layout, network_kernels
+from mapping_network.graphs import MappingGraph
+from mapping_network.layout import MappingLayout, Singles, Weights
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
-from mcm_compiler.contracts.fabrics.models import MappingModel, PreparedMappingModel
-from mcm_compiler.registry import MAPPING_MODELS
-from mcm_compiler.text import spec_text
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_models.mapping_model import layout
-from mcm_models.mapping_model.graphs import MappingGraph
-from mcm_models.mapping_model.layout import MappingLayout, Singles, Weights
+from mcm_models.mapping_model.learned import Learned, make_of
 from mcm_passes.families.fabric.formulas.analytic import Formula, Prepared, RoundTrips, room_of
-from mcm_passes.families.fabric.learning import feature_kernels, network_kernels
 from mcm_passes.families.fabric.routing_trees import room_for
 
 NOTED = 0.01
@@ -161,7 +156,7 @@ class Gnn:
     """A graph network that has learned what the judge measured.
 
     Attributes:
-        checkpoint: file that `mcmc train mapping-model` wrote; the compiler's own if empty.
+        checkpoint: file that `mcmc train mapping-network` wrote; that of the record if empty.
         wire: weight of the mean load of links in what search minimises.
     """
 
@@ -175,13 +170,13 @@ class Gnn:
         """Of a problem on a fabric.
 
         Raises:
-            CompileError: MCM-M050 to M052 for checkpoints that cannot be used, MCM-M053 for one
+            CompileError: MCM-M050 or M052 for checkpoints that cannot be used, MCM-M053 for one
                 that has learned of fabrics of another make.
         """
         weights, card = self._loaded()
         known = card.learned
         layout.check_learned(
-            card, layout.Learned(layout.make_of(fabric), known.lowering, known.physics), self._place
+            card, Learned(make_of(fabric), known.lowering, known.physics), self._place
         )
         return prepared_gnn(problem, fabric, card.layout, weights, self.wire)
 
@@ -192,9 +187,7 @@ class Gnn:
             CompileError: as `prepared`.
         """
         _, card = self._loaded()
-        layout.check_learned(
-            card, layout.Learned(layout.make_of(fabric), lowering, physics), self._place
-        )
+        layout.check_learned(card, Learned(make_of(fabric), lowering, physics), self._place)
 
     @property
     def _place(self) -> str:
@@ -202,7 +195,7 @@ class Gnn:
 
     @property
     def _path(self) -> Path:
-        return Path(self.checkpoint) if self.checkpoint else layout.SHIPPED_MAPPING_MODEL
+        return Path(self.checkpoint) if self.checkpoint else layout.RECORDED_NETWORK
 
     def _loaded(self) -> tuple[layout.Weights, layout.MappingCard]:
         path = self._path
@@ -215,37 +208,3 @@ def _loaded(path: Path, changed: int) -> tuple[layout.Weights, layout.MappingCar
     """Checkpoints by file and the time when it changed; the time only distinguishes files."""
     del changed
     return layout.MAPPING_MODELS.load(path)
-
-
-@dataclass(frozen=True)
-class Auto:
-    """The winner of the recorded comparison of flows, where it was made on such a target.
-
-    A flow with something that was fitted to measurements, coefficients or a network, stands for the
-    make of fabric, the lowering and the physics that it was measured with; for others `auto` is the
-    best flow without.
-    """
-
-    name: ClassVar[str] = "auto"
-    summary: ClassVar[str] = "the model whose flow won the recorded comparison"
-
-    def chosen_for(self, fabric: Fabric, lowering: str, physics: str) -> MappingModel:
-        """See `mcm_compiler.contracts.fabrics.models.ChoosingMappingModel`."""
-        found = recorded_flows()
-        asked = {"make": layout.make_of(fabric), "lowering": lowering, "physics": physics}
-        same = all(found[name] == value for name, value in asked.items())
-        text = found["winner" if same else "elsewhere"]
-        return cast("MappingModel", MAPPING_MODELS.made(spec_text.parse_one(text)))
-
-    def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedMappingModel:
-        """Of a problem on a fabric, as on the target of the comparison."""
-        found = recorded_flows()
-        chosen = self.chosen_for(fabric, found["lowering"], found["physics"])
-        return chosen.prepared(problem, fabric)
-
-
-@cache
-def recorded_flows() -> dict[str, Any]:
-    """The comparison that `lcm_placers.py --write` wrote: winner, target and figures."""
-    text = files("mcm_passes.families.fabric.learning") / "flows.json"
-    return json.loads(text.read_text(encoding="utf-8"))

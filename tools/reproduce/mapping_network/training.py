@@ -12,16 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.diagnostics import CompileError
-from mcm_models.mapping_model.graphs import GraphShape, MappingGraph, PaddedGraphs, buckets, padded
-from mcm_models.mapping_model.layout import (
+from mapping_network.graphs import GraphShape, MappingGraph, PaddedGraphs, buckets, padded
+from mapping_network.layout import (
     GLOBAL_COLUMNS,
     LearningSettings,
     MappingLayout,
     Singles,
     Weights,
 )
+from mcm_compiler.arrays.types import Floats, Ints
 from mcm_models.training_run import Tell, TrainingLoop
 
 Array = jax.Array
@@ -267,7 +266,7 @@ def learn(
         tell: hears of each epoch.
 
     Raises:
-        CompileError: MCM-M058 where the loss is no finite number.
+        FloatingPointError: where the loss is no finite number.
     """
     # A compilation takes as long as hundreds of batches.
     few = min(settings.buckets, 1 + (len(graphs) + len(beside)) // 30)
@@ -293,10 +292,9 @@ def learn(
         loss = float(np.mean([float(each) for each in losses]))
         plain = {name: np.asarray(array) for name, array in weights.items()}
         if not np.isfinite(loss) or not all(np.isfinite(array).all() for array in plain.values()):
-            raise CompileError.of(
-                "MCM-M058",
-                f"the training diverges: its loss is {loss} in epoch {state.epoch + 1}",
-                hint=f"learn with a rate below {settings.learning_rate}",
+            raise FloatingPointError(
+                f"the training diverges: its loss is {loss} in epoch {state.epoch + 1}; learn with "
+                f"a rate below {settings.learning_rate}"
             )
         state = LearningState(plain, optimizer, state.epoch + 1)
         return {"loss": loss}

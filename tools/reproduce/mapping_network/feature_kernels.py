@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mapping_network import layout
+from mapping_network.layout import STATIC_BRANCH, STATIC_UNIT, Singles
 from mcm_compiler.arrays.kernels import lean_inner_njit
 from mcm_compiler.arrays.types import Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import EAST, NORTH, SOUTH, WEST, Fabric, MappingProblem
-from mcm_models.mapping_model import layout
-from mcm_models.mapping_model.layout import STATIC_BRANCH, STATIC_UNIT, Singles
 from mcm_passes.families.fabric.formulas.analytic import Formula, Room
 from mcm_passes.families.fabric.formulas.terms import (
     BOUND,

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from mapping_network.gnn import NOTED, PreparedGnn, prepared_gnn
+from mapping_network.graphs import GraphShape, padded
+from mapping_network.layout import MappingLayout, initial_weights
 
 from mcm_compiler.contracts.fabrics.fabric import MappingProblem, Mappings
-from mcm_models.mapping_model.graphs import GraphShape, padded
-from mcm_models.mapping_model.layout import MappingLayout, initial_weights
 from mcm_passes.families.fabric.formulas.analytic import HasFormula, RoundTrips
-from mcm_passes.families.fabric.learning.gnn import NOTED, PreparedGnn, prepared_gnn
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric
 
@@ -31,7 +31,7 @@ def _case(seed: int, count: int, scale: float = 1.0) -> tuple[PreparedGnn, Mappi
 @pytest.mark.parametrize("seed", range(4))
 def test_answers_equal_those_of_flax(seed: int) -> None:
     pytest.importorskip("jax")
-    from mcm_models.mapping_model.training import answers
+    from mapping_network.training import answers
 
     prepared, mappings = _case(seed, 6, 30.0)
     prepared = replace(prepared, noted=0.0)

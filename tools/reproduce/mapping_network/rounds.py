@@ -1,45 +1,31 @@
-"""Measuring and learning in rounds, and figures of a model on measured graphs."""
+"""Features that the network learns from, and measurements of its own optima."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mapping_network.gnn import PreparedGnn, prepared_gnn
+from mapping_network.layout import MappingLayout, Weights, initial_weights
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Fabric, Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
-from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_models.mapping_model.data_set import MODEL, MeasuredGraph
-from mcm_models.mapping_model.figures import Figures, figures_of
-from mcm_models.mapping_model.layout import MappingLayout, Weights, initial_weights
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.learning.collecting import measured
-from mcm_passes.families.fabric.learning.gnn import PreparedGnn, prepared_gnn
+from mcm_passes.families.fabric.learning.scores import LEARNED_ERROR
 
 if TYPE_CHECKING:
-    from mcm_models.mapping_model.training import SeenGraph
-
-MOST_ERROR = 0.005
-"""Labels that may be wrong by more are not tested on."""
-
-LEARNED_ERROR = 0.1
-"""Labels that may be wrong by more are not learned from. Bounds are tens of times as wide as what
-plays that were given up are off by, so that those may be learned from, but not tested on."""
-
-
-def exact(graph: MeasuredGraph) -> np.ndarray:
-    """`[B]`, which labels are good enough to test on."""
-    return graph.error <= MOST_ERROR
+    from mapping_network.training import SeenGraph
 
 
 def seen_graphs(fabric: Fabric, graphs: Sequence[MeasuredGraph]) -> list[SeenGraph]:
     """What the network learns from; needs the extra `learn`."""
-    from mcm_models.mapping_model.training import SeenGraph
+    from mapping_network.training import SeenGraph
 
     layout = MappingLayout()
     weights = initial_weights(layout, 0)
@@ -52,34 +38,6 @@ def seen_graphs(fabric: Fabric, graphs: Sequence[MeasuredGraph]) -> list[SeenGra
         )
         for graph in graphs
     ]
-
-
-Prepares = Callable[[MeasuredGraph], PreparedMappingModel]
-
-
-def guesses(prepare: Prepares, graphs: Sequence[MeasuredGraph]) -> list[Floats]:
-    """Periods that a model expects of the mappings of each graph whose labels are exact."""
-    found: list[Floats] = []
-    for graph in graphs:
-        rows = exact(graph)
-        mappings = Mappings(graph.mappings.site[rows], graph.mappings.turn[rows])
-        found.append(prepare(graph).period_cycles(mappings))
-    return found
-
-
-def judged(guessed: Sequence[Floats], graphs: Sequence[MeasuredGraph]) -> Figures:
-    """Figures of guesses for the mappings whose labels are exact; graphs without any are left out.
-
-    Args:
-        guessed: of each graph, as `guesses` gives them.
-        graphs: as measured.
-    """
-    rows = [
-        (guess, graph.period_cycles[exact(graph)], graph.bound_cycles)
-        for guess, graph in zip(guessed, graphs, strict=True)
-        if exact(graph).any()
-    ]
-    return figures_of([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
 
 
 WIRES = (0.0, 0.5, 1.0, 2.0)
@@ -126,6 +84,16 @@ def own_optima(
     origin = np.full(len(found), MODEL, np.int32)
     optima = measured(target, graph.family, graph.problem, Mappings.stacked(found), origin)
     return _best_known(graph) if optima is None else optima
+
+
+def with_more(graph: MeasuredGraph, other: MeasuredGraph) -> MeasuredGraph:
+    """The mappings of a graph and others of the same problem."""
+    labels = {
+        name: np.concatenate([getattr(graph, name), getattr(other, name)])
+        for name in ("period_cycles", "latency_cycles", "error", "origin")
+    }
+    mappings = Mappings.stacked([graph.mappings, other.mappings])
+    return dataclasses.replace(graph, mappings=mappings, **labels)
 
 
 def _best_known(graph: MeasuredGraph) -> MeasuredGraph:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
-
-from mcm_models.mapping_model import training as losses
-from mcm_models.mapping_model.training import Labels
+from mapping_network import training as losses
+from mapping_network.training import Labels
 
 period_loss, latency_loss = jax.jit(losses.period_loss), jax.jit(losses.latency_loss)
 ranking_loss = jax.jit(losses.ranking_loss, static_argnums=2)

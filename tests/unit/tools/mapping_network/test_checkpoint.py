@@ -7,21 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from mcm_compiler.diagnostics import CompileError
-from mcm_models.cards import save_with_card
-from mcm_models.mapping_model.layout import (
+from mapping_network.layout import (
     FEATURES_VERSION,
     MAPPING_MODELS,
     MAX_BYTES,
-    Learned,
     MappingCard,
     MappingLayout,
     check_learned,
     initial_weights,
-    make_of,
 )
-from tests.generators.small_fabric import small_fabric
+
+from mcm_compiler.diagnostics import CompileError
+from mcm_models.cards import save_with_card
+from mcm_models.mapping_model.learned import Learned
 
 LAYOUT = MappingLayout(width=4, rounds=1, head=4)
 CARD = MappingCard(LAYOUT, Learned("make", "lowering", "physics"), {"seed": 3})
@@ -75,7 +73,7 @@ def test_other_features_are_told_from_damage(tmp_path: Path) -> None:
     layout = dataclasses.replace(LAYOUT, features_version=FEATURES_VERSION + 1)
     weights = initial_weights(LAYOUT, 1)
     MAPPING_MODELS.save(tmp_path / "m", weights, MappingCard(layout, CARD.learned))
-    assert _code(tmp_path / "m") == "MCM-M051"
+    assert _code(tmp_path / "m") == "MCM-M052"
 
 
 @pytest.mark.parametrize("fault", ["missing", "unknown", "shape", "type", "nan"])
@@ -104,9 +102,3 @@ def test_a_model_that_learned_of_something_else_is_refused(part: str) -> None:
     assert found.code == "MCM-M053"
     assert "other" in found.message
     assert part in found.message
-
-
-def test_the_make_of_a_fabric_is_not_its_size() -> None:
-    assert make_of(small_fabric(3, 4)) == make_of(small_fabric(6, 8))
-    other = dataclasses.replace(small_fabric(), window_flits=8)
-    assert make_of(small_fabric()) != make_of(other)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.contracts.fabrics.fabric import OP_KINDS, Fabric
+from mcm_compiler.contracts.fabrics.fabric import OP_KINDS
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
 from mcm_models.cards import CheckpointCard, CheckpointKind, normal_weights
+from mcm_models.mapping_model.learned import Learned
 
 
 @dataclass(frozen=True)
@@ -217,37 +216,8 @@ def initial_weights(layout: MappingLayout, seed: int) -> Weights:
 MAX_BYTES = 1 << 20
 """Largest checkpoint that is read: 1 MiB, ten times the default model."""
 
-SHIPPED_MAPPING_MODEL = (
-    Path(__file__).resolve().parent.parent / "checkpoints" / "mapping-model.safetensors"
-)
-"""The model that comes with the compiler; the card inside says how it was trained."""
-
-_MAKE = (
-    "macs_per_cycle",
-    "lanes",
-    "flit_elements",
-    "element_bytes",
-    "banks",
-    "hop_cycles",
-    "fifo_flits",
-    "window_flits",
-    "output_flits",
-)
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What a model has learned of, as hashes.
-
-    Attributes:
-        make: `make_of` the fabric.
-        lowering: `MapsChips.lowering_hash`.
-        physics: `MappingJudge.physics`.
-    """
-
-    make: str
-    lowering: str
-    physics: str
+RECORDED_NETWORK = Path(__file__).resolve().parents[1] / "data" / "mapping-network.safetensors"
+"""The network of the recorded comparison; the card inside says how it was trained."""
 
 
 @dataclass(frozen=True)
@@ -270,20 +240,10 @@ MAPPING_MODELS = CheckpointKind(
     MappingCard,
     FEATURES_VERSION,
     MAX_BYTES,
-    ("MCM-M050", "MCM-M051", "MCM-M052"),
-    "train one with `mcmc train mapping-model`, or use an analytic model such as "
-    "--mapping-model round-trips",
+    ("MCM-M050", "MCM-M052", "MCM-M052"),
+    "train one with `mcmc train mapping-network` and the same --plugin, or take "
+    "--mapping-model ridge",
 )
-
-
-def make_of(fabric: Fabric) -> str:
-    """A hash of what decides how a fabric behaves, whatever its size.
-
-    Rows, columns, the number of memory channels, the clock and the room in memory units are not in
-    it: features are over the bound and over the sides of the mesh.
-    """
-    numbers = {name: getattr(fabric, name) for name in _MAKE}
-    return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def check_learned(card: MappingCard, wanted: Learned, place: str) -> None:

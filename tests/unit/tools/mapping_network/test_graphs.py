@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from mapping_network.graphs import GraphShape, buckets, padded
 
-from mcm_models.mapping_model.graphs import GraphShape, buckets, padded
-from tests.generators.mapping_examples import drawn_graph
+from tests.generators.network_graphs import drawn_graph
 
 
 def test_rows_beyond_a_graph_are_nothing() -> None:

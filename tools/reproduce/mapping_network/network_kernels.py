@@ -1,4 +1,4 @@
-"""The network of `mcm_models.mapping_model` in compiled code: equal to it, without JAX.
+"""The network of `training` in compiled code: equal to it, without JAX.
 
 Vectors lie along rows, `[width, N]` for N units, branches or links, so that the innermost loops run
 over all of them and processors work on many at once.
@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit
-from mcm_compiler.arrays.types import Floats, Ints
-from mcm_models.mapping_model.layout import (
+from mapping_network.feature_kernels import Seen, look
+from mapping_network.layout import (
     OUTPUTS,
     STATIC_BRANCH,
     STATIC_UNIT,
@@ -20,8 +19,9 @@ from mcm_models.mapping_model.layout import (
     Singles,
     Weights,
 )
+from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit
+from mcm_compiler.arrays.types import Floats, Ints
 from mcm_passes.families.fabric.formulas.analytic import Formula, Room
-from mcm_passes.families.fabric.learning.feature_kernels import Seen, look
 from mcm_passes.families.fabric.routing_trees import Routed, lay_out
 
 
