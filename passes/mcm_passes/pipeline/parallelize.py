@@ -13,7 +13,7 @@ from mcm_compiler.contracts import replication
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import load_level
-from mcm_compiler.contracts.partition import PARTITION, PartitionProblem
+from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.sharding import sharding
 from mcm_compiler.contracts.sharding.divisions import DIVISION_BOUND, DividedKernel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -222,12 +222,12 @@ class Parallelize(ShardOversized):
             copied = kept_copy(whole.model)
             _settle(copied, whole, divided=False)
             try:
-                PartitionPass().run(copied, quiet)
+                found = PartitionPass().found(copied, quiet)
             except CompileError:
                 return inf
-            chosen = replication.REPLICATION.get(copied)
+            chosen = found.replication
             waits = (n.wait_s for n in chosen.considered if n.replicas == chosen.replicas)
-            return max((PARTITION.get(copied).period_s / chosen.at_once, *waits))
+            return max((found.partition.period_s / chosen.at_once, *waits))
 
         if not context.options.goal.plain:
             return comparison.sooner(whole, build, searched_s, most)

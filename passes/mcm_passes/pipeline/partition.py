@@ -91,6 +91,16 @@ class PartitionPass(Pass):
                 pins and assignments, and MCM-C005 and MCM-C006 for
                 measured times that do not fit the model.
         """
+        found = self.found(model, context)
+        if context.options.goal.plain:
+            found = _bounded(found, load_level(context.options.level))
+        PARTITION_PROBLEM.set(model, found.problem)
+        PARTITION.set(model, found.partition)
+        replication.REPLICATION.set(model, found.replication)
+        return False
+
+    def found(self, model: ir.Model, context: PassContext) -> replica_search.Pipelines:
+        """The partition that `run` attaches, without the bound that is sought last."""
         notes: list[Diagnostic] = []
         quiet = replace(context, report=notes.append)
         try:
@@ -108,10 +118,7 @@ class PartitionPass(Pass):
             notes.append(_given_up(model, error))
         for note in notes:
             context.report(note)
-        PARTITION_PROBLEM.set(model, found.problem)
-        PARTITION.set(model, found.partition)
-        replication.REPLICATION.set(model, found.replication)
-        return False
+        return found
 
     def _strategy(
         self, context: PassContext, level: Level, *, walked: bool
@@ -235,16 +242,16 @@ class PartitionPass(Pass):
         further = 0 if options.budget_s is not None or refines else level.further
         flight = in_flight(model, problem, context.target.cost_model(), options)
         serve_share = replica_search.with_sequences(solve_share, flight)
-        found = replica_search.solve_replicas(problem, chosen, serve_share, further, starts)
-        return _bounded(found, level.effort_s)
+        return replica_search.solve_replicas(problem, chosen, serve_share, further, starts)
 
 
-def _bounded(found: replica_search.Pipelines, effort_s: float) -> replica_search.Pipelines:
+def _bounded(found: replica_search.Pipelines, level: Level) -> replica_search.Pipelines:
     best = found.partition
-    if found.replication.round > 1:
-        # Classes multiply ideals, of which there are too many for a better bound.
+    # Classes multiply ideals, of which there are too many for a better bound. Levels that search
+    # no number of replicas in full do not spend as long on a bound.
+    if found.replication.round > 1 or not level.further:
         return found
-    bound = heavy_chains(found.problem, best.bound, best.period_s, effort_s)
+    bound = heavy_chains(found.problem, best.bound, best.period_s, level.effort_s)
     return replace(found, partition=replace(best, bound=bound))
 
 
