@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,24 @@ def test_outputs_leave_over_the_channels_of_the_host() -> None:
     assert DIVISIONS.rules_out_period(replace(bound, seconds=bound.seconds * 1.49), ends)
 
 
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_nothing_is_forced_where_one_chip_has_memory_for_all_weights(seed: int) -> None:
+    target = load_target("mcm4")
+    model, _ = random_graph(np.random.default_rng(seed), target.cost_model())
+    limits = replace(target.limits, sram_bytes=(1,) * 4)
+    small: Any = SimpleNamespace(cost_model=target.cost_model, limits=limits)
+    forced, free = (divided_kernels(model, one, FusionPlan(())) for one in (small, target))
+    assert forced is not None
+    assert free is not None
+    assert free == tuple(
+        replace(one, weight_bytes=0, before_bytes=0, after_bytes=0) for one in forced
+    )
+    assert any(one.weight_bytes for one in forced)
+    bounds = [division_bound(kernels, target.limits) for kernels in (forced, free)]
+    seconds = [bound.seconds for bound in bounds if bound is not None]
+    assert seconds[0] == pytest.approx(seconds[1], rel=1e-12)
+
+
 def ratio_of(seed: int) -> tuple[float, bool]:
     """The bound over the optimum of a random problem, and whether its proof holds."""
     rng = np.random.default_rng(seed)
@@ -92,7 +111,8 @@ def ratio_of(seed: int) -> tuple[float, bool]:
     assert shape is not None
     leaving_s = 2 * np.prod(shape.numpy()) / (chips * limits.host_bytes_per_s)
     best_s = max(best_period(layers, chips, room, inferences), leaving_s)
-    kernels = divided_kernels(model, target, FusionPlan(()))
+    small: Any = SimpleNamespace(cost_model=target.cost_model, limits=limits)
+    kernels = divided_kernels(model, small, FusionPlan(()))
     assert kernels is not None
     bound = division_bound(kernels, limits)
     if bound is None or not np.isfinite(best_s):

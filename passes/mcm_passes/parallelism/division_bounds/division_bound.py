@@ -12,7 +12,7 @@ host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -20,15 +20,14 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.contracts.cost import LeastWork, PricesParts, costs_in
+from mcm_compiler.contracts.cost import CostModel, LeastWork, PricesParts, costs_in
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import Bools, Longs
 from mcm_compiler.contracts.sharding.divisions import DividedKernel, DivisionBound
 from mcm_compiler.contracts.target import PackageLimits, Target, kind_names_of
-from mcm_compiler.graph.constants import placeable_nodes
+from mcm_compiler.graph.constants import constant_values, placeable_nodes
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 from mcm_passes.mapping.problem.measured_names import kernels_of
-from mcm_passes.parallelism.division_bounds.whole_demands import WholeDemands
 
 VANISHING = frozenset(("Concat", "Identity", "Slice", "Split"))
 """Ops that a division may take out of the graph, since parts are read where they are made."""
@@ -41,13 +40,7 @@ def divided_kernels(
     costs = costs_in(model.graph, target.cost_model())
     if not isinstance(costs, PricesParts) or kind_names_of(target):
         return None
-    demands = WholeDemands(model)
-    sizes = [costs.storage_bytes(weight) for weight in demands.weights]
-
-    @cache
-    def bytes_of(bits: int) -> int:
-        return sum(size for i, size in enumerate(sizes) if bits >> i & 1)
-
+    own_and_needed = _weights_of(model, costs, target.limits)
     outputs = set(model.graph.outputs)
     found: list[DividedKernel] = []
     for nodes in kernels_of(placeable_nodes(model.graph), plan):
@@ -56,27 +49,57 @@ def divided_kernels(
             return None
         if all(node.op_type in VANISHING for node in nodes):
             least = LeastWork(0.0, 0.0, 0.0)
-        own = [bits for node in nodes if (bits := demands.own[node])]
-        alone = len(own) == 1 and demands.uses[own[0]] == 1
+        own, before, after = own_and_needed(nodes)
         found.append(
             DividedKernel(
                 nodes[-1].name or "",
                 least.seconds,
                 least.untied_s,
-                int(bytes_of(own[0]) * least.weight_share) if alone else 0,
-                min(bytes_of(demands.before[node]) for node in nodes),
-                min(bytes_of(demands.after[node]) for node in nodes),
+                int(own * least.weight_share),
+                before,
+                after,
                 sum(costs.storage_bytes(v) for node in nodes for v in node.outputs if v in outputs),
             )
         )
     return tuple(found)
 
 
+def _weights_of(
+    model: ir.Model, costs: CostModel, limits: PackageLimits
+) -> Callable[[Sequence[ir.Node]], tuple[int, int, int]]:
+    """Bytes of weights of a kernel's own, and of those before and behind all of its parts.
+
+    All are 0 where weights are streamed, or one chip has memory for those of the whole model.
+    """
+    stored = sum(max(costs.storage_bytes(one), 0) for one in constant_values(model.graph))
+    if limits.stream_bytes_per_s > 0.0 or stored <= max(limits.sram_bytes):
+        return lambda _: (0, 0, 0)
+    # Small models load no sharding rules.
+    from mcm_passes.parallelism.division_bounds.whole_demands import WholeDemands
+
+    demands = WholeDemands(model)
+    sizes = [costs.storage_bytes(weight) for weight in demands.weights]
+
+    @cache
+    def bytes_of(bits: int) -> int:
+        return sum(size for i, size in enumerate(sizes) if bits >> i & 1)
+
+    def weights_of(nodes: Sequence[ir.Node]) -> tuple[int, int, int]:
+        own = [bits for node in nodes if (bits := demands.own[node])]
+        alone = len(own) == 1 and demands.uses[own[0]] == 1
+        return (
+            bytes_of(own[0]) if alone else 0,
+            min(bytes_of(demands.before[node]) for node in nodes),
+            min(bytes_of(demands.after[node]) for node in nodes),
+        )
+
+    return weights_of
+
+
 def division_bound(kernels: Sequence[DividedKernel], limits: PackageLimits) -> DivisionBound | None:
     """The best bound over ranges of chips; None for a model without work.
 
-    Every chip counts as the one with the most memory, and as the fastest. Where weights may be
-    streamed, memory forces nothing.
+    Every chip counts as the one with the most memory, and as the fastest.
     """
     table = _Table(kernels, limits)
     ranges = [
@@ -125,8 +148,7 @@ class _Table:
         memory = np.array([0, *accumulate(sorted(limits.sram_bytes, reverse=True))], np.int64)
 
         def sizes(name: str) -> Longs:
-            streams = limits.stream_bytes_per_s > 0.0
-            return np.array([0 if streams else getattr(k, name) for k in kernels], np.int64)
+            return np.array([getattr(k, name) for k in kernels], np.int64)
 
         def places(name: str) -> Longs:
             """Chips besides its own that a part of each kernel needs on one side at least."""

@@ -405,7 +405,7 @@ def test_an_altered_bound_over_all_divisions_is_refused(
         bound = dataclasses.replace(bound, forced_bytes=tuple(int(factor) for _ in bound.prices))
     else:
         kernels = [
-            dataclasses.replace(k, **{name: type(getattr(k, name))(getattr(k, name) * factor)})
+            dataclasses.replace(k, **{name: type(getattr(k, name))(getattr(k, name) * factor + 1)})
             for k in bound.kernels
         ]
         assert kernels != list(bound.kernels)
