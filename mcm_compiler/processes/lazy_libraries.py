@@ -1,8 +1,9 @@
 """Libraries that others import for what few models need, loaded when they are first looked into.
 
 `onnx_ir` imports sympy, a third of a second, for arithmetic on symbolic dimensions; compiling a
-model of fixed shapes has none. numba imports yaml for a file of settings that few have. All stay
-ordinary modules to their users: an attribute read loads them (`importlib.util.LazyLoader`).
+model of fixed shapes has none. numba imports yaml for a file of settings that few have, and
+coverage, where it is installed, for what it compiles. All stay ordinary modules to their users: an
+attribute read loads them (`importlib.util.LazyLoader`).
 
 `import mcm_compiler` leaves the finders of the process alone: the console script has one for its
 whole life, the Python API one while `onnx_ir` is imported.
@@ -18,7 +19,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 # The second fills a table with functions of the first as soon as it is loaded.
-LAZY_LIBRARIES = ("sympy", "onnx_ir._symbolic_shapes", "yaml")
+LAZY_LIBRARIES = ("sympy", "onnx_ir._symbolic_shapes", "yaml", "coverage")
 """Full names of modules; one that is not there, or is loaded already, is let be."""
 
 

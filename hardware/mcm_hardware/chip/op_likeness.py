@@ -48,9 +48,7 @@ def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
     places: dict[ir.Value, int] = {}
     for node in nodes:
         kind, inputs = (node.domain, node.op_type), node.inputs
-        parts.append(kind)
-        parts.append(len(inputs))
-        parts.append(properties_of(node).get(IN_PLACE_PROPERTY))
+        parts += (kind, len(inputs), properties_of(node).get(IN_PLACE_PROPERTY))
         if by_more := kind not in BY_SHAPES_ALONE:
             if kind not in FORMULA_TABLE or (fields := _attributes(node)) is None:
                 return None
@@ -63,8 +61,9 @@ def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
             if (known := _static(value)) is None:
                 return None
             parts.append(known)
-            parts.append(is_constant(value))
-            parts += [_static(v) for v in packed_operands(value)]
+            parts.append(value.const_value is not None or is_constant(value))
+            if value.producer() is not None:
+                parts += map(_static, packed_operands(value))
             if by_more and value.const_value is not None:
                 parts.append(constant_scalar(value))
         for value in node.outputs:

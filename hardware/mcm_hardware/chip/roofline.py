@@ -171,13 +171,12 @@ class Roofline:
 
 def _once(known: dict[Likeness, _T], nodes: Sequence[ir.Node], find: Callable[[], _T]) -> _T:
     like = likeness(nodes)
-    if like is None:
-        return find()
-    if like not in known:
-        if len(known) >= MAX_KNOWN:
-            return find()
-        known[like] = find()
-    return known[like]
+    found = None if like is None else known.get(like)
+    if found is None:
+        found = find()
+        if like is not None and len(known) < MAX_KNOWN:
+            known[like] = found
+    return found
 
 
 def _total(costs: Sequence[NodeCost]) -> NodeCost:

@@ -16,7 +16,7 @@ from itertools import pairwise
 import onnx_ir as ir
 
 from mcm_compiler.components.op_support import runs_on_host
-from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.cost import NODE_COST, CostModel
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.contracts.sharding.rules import FactorKind
 from mcm_compiler.diagnostics import Diagnostic, quote
@@ -123,7 +123,12 @@ class KernelCuts:
     @cached_property
     def seconds(self) -> list[float]:
         """Of each kernel."""
-        return [self._cost_model.group_cost(kernel).seconds for kernel in self.kernels]
+        return [self._seconds_of(kernel) for kernel in self.kernels]
+
+    def _seconds_of(self, nodes: Sequence[ir.Node]) -> float:
+        """Of one op, what it carries already."""
+        cost = NODE_COST.find(nodes[0]) if len(nodes) == 1 else None
+        return (cost or self._cost_model.group_cost(nodes)).seconds
 
     @cached_property
     def launch_s(self) -> float:
@@ -253,7 +258,7 @@ class KernelCuts:
             return
         main = max(
             kernel,
-            key=lambda n: (n.op_type in _SLIDING, self._cost_model.node_cost(n).seconds),
+            key=lambda n: (n.op_type in _SLIDING, self._seconds_of([n])),
         )
         yield from self._regions.of_kernel(kernel, main)
 
