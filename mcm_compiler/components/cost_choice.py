@@ -28,6 +28,7 @@ from mcm_compiler.contracts.cost import (
     HostTrip,
     KnowsViews,
     MeasuredCosts,
+    MeasuredKernels,
     ModelNames,
     NodeCost,
     OpCosts,
@@ -45,7 +46,7 @@ ROOM = 1e-6
 
 _ENGINES = get_args(Engine)
 
-SAY_THEIR_PLACE = ("MCM-C004", "MCM-C005", "MCM-C008")
+SAY_THEIR_PLACE = ("MCM-C004", "MCM-C005", "MCM-C008", "MCM-C017")
 """Faults of cost models that name the file themselves."""
 
 STORED = "cost_model"
@@ -90,8 +91,8 @@ class CostModelMaker(ABC):
     Attributes:
         name: as the user types it.
         summary: one line for `mcmc costs`.
-        files: options that are paths of files. They are read for the cost model, and the output
-            folder gets a copy.
+        files: options that are paths of files, or empty. They are read for the cost model, and the
+            output folder gets a copy.
     """
 
     name: ClassVar[str]
@@ -176,11 +177,18 @@ class CostChoice:
         fits = isinstance(maker, TakesCalibration) and not maker.is_calibrated
         if not fits or not isinstance(costs, CalibratesCosts):
             return self
-        found = costs.calibration(costs.measured_kernels(kernels))
+        found = costs.calibration([costs.measured_kernels(kernels)])
         if found is None:
             return self
         maker = replace(self.maker, **found.options)
-        return replace(self, maker=maker, text=spec_text.print_one(self.registered, maker))
+        stored = {getattr(maker, option): data for option, data in found.files.items()}
+        return replace(
+            self,
+            maker=maker,
+            text=spec_text.print_one(self.registered, maker),
+            stored={**self.stored, **stored},
+            files={**self.files, **found.files},
+        )
 
     @property
     def registered(self) -> str:
@@ -249,6 +257,8 @@ def choose_cost_model(text: str, read: ReadFile, stored_as: str = STORED) -> Cos
     paths: dict[str, str] = {}
     for option in maker.files:
         path = str(getattr(maker, option))
+        if not path:
+            continue
         suffix = PurePath(path).suffix
         name = f"{stored_as}.{option}{suffix if _SUFFIX.fullmatch(suffix) else ''}"
         stored[name] = files[option] = read(path)
@@ -344,23 +354,19 @@ class ChosenCosts:
         with COST_MODELS.at_work(self._registered):
             return self._costs.name_faults(names)
 
-    def measured_kernels(
-        self, kernels: Iterable[Sequence[ir.Node]]
-    ) -> Sequence[tuple[Sequence[ir.Node], float]]:
+    def measured_kernels(self, kernels: Iterable[Sequence[ir.Node]]) -> MeasuredKernels:
         """See `CalibratesCosts`; none of a model that calibrates nothing."""
         if not isinstance(self._costs, CalibratesCosts):
             return ()
         with COST_MODELS.at_work(self._registered):
             return self._costs.measured_kernels(kernels)
 
-    def calibration(
-        self, measured: Sequence[tuple[Sequence[ir.Node], float]]
-    ) -> Calibration | None:
+    def calibration(self, models: Sequence[MeasuredKernels]) -> Calibration | None:
         """See `CalibratesCosts`; None of a model that calibrates nothing."""
         if not isinstance(self._costs, CalibratesCosts):
             return None
         with COST_MODELS.at_work(self._registered):
-            return self._costs.calibration(measured)
+            return self._costs.calibration(models)
 
     @property
     def measures(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
@@ -213,6 +214,38 @@ class MeasuredCosts(Protocol):
         ...
 
 
+MeasuredKernels = Sequence[tuple[Sequence[ir.Node], float]]
+"""Kernels of a model that were measured, and single ops of others, with their seconds."""
+
+
+@dataclass(frozen=True)
+class LearnedTimes:
+    """Times of kernels learned from several models of one machine.
+
+    Attributes:
+        content: of a file that the cost model reads.
+        errors: on each model that was left out, by method: shares of the time of its kernels but
+            the longest ones, which count as measured. Methods are `learned` and `calibrated`.
+    """
+
+    content: bytes
+    errors: Mapping[str, Sequence[float]]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Mean error by method."""
+        return {method: math.fsum(each) / len(each) for method, each in self.errors.items()}
+
+    @property
+    def is_better(self) -> bool:
+        """True where learned times are better in pairs of models, with 95 % confidence."""
+        pairs = zip(self.errors["learned"], self.errors["calibrated"], strict=True)
+        gains = [calibrated - learned for learned, calibrated in pairs]
+        mean = math.fsum(gains) / len(gains)
+        variance = math.fsum((gain - mean) ** 2 for gain in gains) / (len(gains) - 1)
+        return mean > 1.645 * math.sqrt(variance / len(gains))
+
+
 @dataclass(frozen=True)
 class Calibration:
     """Computed times that were fitted to measured ones.
@@ -225,6 +258,8 @@ class Calibration:
         after: the same once they are fitted.
         left_out: that of kernels that a fit did not see, by the method that was fitted.
         kernels: number of distinct kernels.
+        files: contents of files of the cost model that change, by option.
+        learned: what several models of one machine teach; None for too few.
     """
 
     options: Mapping[str, str | float]
@@ -233,26 +268,20 @@ class Calibration:
     after: float = 0.0
     left_out: Mapping[str, float] = field(default_factory=dict[str, float])
     kernels: int = 0
+    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    learned: LearnedTimes | None = None
 
 
 @runtime_checkable
 class CalibratesCosts(Protocol):
     """Costs of which some were measured, and which fit to those what is computed."""
 
-    def measured_kernels(
-        self, kernels: Iterable[Sequence[ir.Node]]
-    ) -> Sequence[tuple[Sequence[ir.Node], float]]:
-        """Kernels that were measured, and single ops of the others, with their seconds.
-
-        Args:
-            kernels: of a model; each is one op, or ops that run as one.
-        """
+    def measured_kernels(self, kernels: Iterable[Sequence[ir.Node]]) -> MeasuredKernels:
+        """Measured ones of the kernels of a model; each is one op, or ops that run as one."""
         ...
 
-    def calibration(
-        self, measured: Sequence[tuple[Sequence[ir.Node], float]]
-    ) -> Calibration | None:
-        """The fit to measured kernels, maybe of several models; None where none takes time."""
+    def calibration(self, models: Sequence[MeasuredKernels]) -> Calibration | None:
+        """The fit to measured kernels of models on one machine; None where none takes time."""
         ...
 
 

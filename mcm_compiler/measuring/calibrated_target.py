@@ -14,7 +14,7 @@ from mcm_compiler.components.cost_choice import TakesCalibration, choice_of, wit
 from mcm_compiler.components.cost_files import COST_TABLE, user_files
 from mcm_compiler.components.target_loading import target_from_text
 from mcm_compiler.contracts.chips import is_relay, kernels_of
-from mcm_compiler.contracts.cost import CalibratesCosts, Calibration
+from mcm_compiler.contracts.cost import CalibratesCosts, Calibration, MeasuredKernels
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.measuring.devices import DEVICES
@@ -59,7 +59,7 @@ def calibrated_target(measured: Sequence[tuple[Path, Path]]) -> CalibratedTarget
             of different targets, MCM-C003 for a target that takes no other cost model, and as
             `open_folder`, `read_machine` and the cost model `table`.
     """
-    first, kernels, machines = None, [], []
+    first, models, machines = None, list[MeasuredKernels](), []
     costs: Any = None
     for folder, times in measured:
         opened = open_folder(folder, further=True)
@@ -73,18 +73,21 @@ def calibrated_target(measured: Sequence[tuple[Path, Path]]) -> CalibratedTarget
         table = f"table{{file={toml_text(times.name)}}}"
         costs = with_cost_model(target, table, user_files(times.parent)).cost_model()
         if isinstance(costs, CalibratesCosts):
-            kernels += costs.measured_kernels(_kernels(opened))
-    found = costs.calibration(kernels) if isinstance(costs, CalibratesCosts) else None
+            models.append(costs.measured_kernels(_kernels(opened)))
+    notes = tuple(_machine_notes(machines))
+    if len({data["machine"].get("name") for _, data in machines}) > 1:
+        models = [[one for model in models for one in model]]  # no machine to learn the times of
+    found = costs.calibration(models) if isinstance(costs, CalibratesCosts) else None
     if first is None or found is None or not found.changes:
         raise CompileError.of(
             "MCM-C014",
-            f"{len(kernels)} measured kernels are too few to fit the numbers of a target",
+            f"{sum(map(len, models))} measured kernels are too few to fit the numbers of a target",
             at=str(measured[0][1]),
         )
     changes = dict(_changes(first, found.changes, machines[0][1]))
     changed = changed_target(first, {key: after for key, (_, after) in changes.items()})
     data = parse_description(first.name, changed.target.source_text).data
-    return CalibratedTarget(to_toml(data), changes, found, tuple(_machine_notes(machines)))
+    return CalibratedTarget(to_toml(data), changes, found, notes)
 
 
 def _plain(target: Target) -> Target:

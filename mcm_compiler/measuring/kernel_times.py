@@ -20,7 +20,7 @@ from mcm_compiler.artifact import chain
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.contracts.chips import is_relay, kernels_of, name_before_copying
 from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.contracts.target import cost_model_on
+from mcm_compiler.contracts.target import Target, cost_model_on
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.inputs import random_batches
 from mcm_compiler.execution.runner import run_batches
@@ -28,6 +28,7 @@ from mcm_compiler.graph.rounds import class_of
 from mcm_compiler.measuring.devices import MeasuringDevice, Profile
 from mcm_compiler.measuring.executed_nodes import ExecutedNodes, seconds_of_kernels
 from mcm_compiler.measuring.lone_kernels import kernel_model, scaled_to_chip
+from mcm_compiler.measuring.next_kernels import KernelBudget
 from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.run_limits import MAX_RUN_GROWTH_BYTES, quiet_onnxruntime
@@ -102,6 +103,7 @@ def measure_folder(
     inputs: Sequence[Mapping[str, Any]] | None = None,
     record: Record = lambda attempt: None,
     passes: int = PASSES,
+    budget: KernelBudget | None = None,
 ) -> MeasuredFolder:
     """Measures each chip's model in sessions of its own, in child processes.
 
@@ -111,6 +113,7 @@ def measure_folder(
         inputs: arrays by model input; random ones by default.
         record: is given each attempt before it begins.
         passes: sessions of each chip.
+        budget: of kernels that are timed alone; None for all.
 
     Raises:
         CompileError: MCM-C010 where more than `MOST_UNMAPPED` of the time of a chip belongs to no
@@ -139,7 +142,7 @@ def measure_folder(
         else:
             chip_s = min(profile.seconds for profile in profiles)
             found.how, found.chip_s[chip] = ALONE, chip_s
-            _take_alone(found, chip, graphs[chip], device, record)
+            _take_alone(found, chip, graphs[chip], device, record, opened.target, budget)
         return profiles[0].outputs
 
     manifest = opened.manifest
@@ -251,27 +254,39 @@ def _take(
 
 
 def _take_alone(
-    found: _Found, chip: int, graph: ir.Graph, device: MeasuringDevice, record: Record
+    found: _Found,
+    chip: int,
+    graph: ir.Graph,
+    device: MeasuringDevice,
+    record: Record,
+    target: Target,
+    budget: KernelBudget | None,
 ) -> None:
     """Adds the times of one chip's kernels on a device without a profiler, each in a child."""
     alone_s: dict[str, float] = {}
     lost: list[str] = []
+    groups = kernels_of(node for node in graph if not is_relay(node))
+    kernels = {kernel_name(nodes): nodes for nodes in groups}
+    chosen = ([name] for name in kernels)
+    if budget is not None:
+        chosen = budget.chosen(kernels, alone_s, target)
     with tempfile.TemporaryDirectory(prefix="mcmc-kernels-") as scratch:
         path = Path(scratch) / "kernel.onnx"
-        for nodes in kernels_of(node for node in graph if not is_relay(node)):
-            name = kernel_name(nodes)
-            record(f"chip {chip}, kernel {quote(name)} alone")
+        for names in chosen:
+            record(f"chip {chip}, kernel {quote(names[0])} alone")
             try:
-                proto = kernel_model(graph, nodes)
+                proto = kernel_model(graph, kernels[names[0]])
                 onnx.save(proto, str(path))
                 profile = _profile(device, path, random_batches(ir.from_proto(proto)))
             except (ChildDiedError, CompileError):
-                lost.append(name)
+                lost.append(names[0])
                 continue
             if profile.seconds > 0.0:
-                alone_s[name] = profile.seconds
-                found.counts[name] += profile.inferences
-    for name, seconds in scaled_to_chip(alone_s, found.chip_s[chip]).items():
+                alone_s |= dict.fromkeys(names, profile.seconds)
+                for name in names:
+                    found.counts[name] += profile.inferences
+    rest_s = budget.unmeasured_s(kernels, alone_s, target) if budget is not None else 0.0
+    for name, seconds in scaled_to_chip(alone_s, found.chip_s[chip], rest_s).items():
         found.samples[name].append(seconds)
     found.diagnostics.append(_alone(chip, len(alone_s), lost))
 

@@ -43,13 +43,16 @@ def kernel_model(graph: ir.Graph, nodes: Sequence[ir.Node]) -> onnx.ModelProto:
     return onnx.helper.make_model(proto, opset_imports=opsets, ir_version=10)
 
 
-def scaled_to_chip(alone_s: Mapping[str, float], chip_s: float) -> dict[str, float]:
-    """Times whose sum is that of the chip.
+def scaled_to_chip(
+    alone_s: Mapping[str, float], chip_s: float, rest_s: float = 0.0
+) -> dict[str, float]:
+    """Times whose sum with that of other kernels is that of the chip.
 
     Args:
         alone_s: seconds of each kernel on its own; by themselves they mislead, as a kernel pays for
             layout changes at its ends and finds its weights in caches.
         chip_s: of an inference of the whole chip.
+        rest_s: computed time of kernels that were not measured.
     """
-    total_s = sum(alone_s.values())
+    total_s = sum(alone_s.values()) + rest_s
     return {name: seconds * chip_s / total_s for name, seconds in alone_s.items()}

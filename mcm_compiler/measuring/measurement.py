@@ -9,12 +9,14 @@ from pathlib import Path
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
+from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import read_npz
 from mcm_compiler.measuring.busy_times import read_busy, times_of_busy
 from mcm_compiler.measuring.devices import DEVICES, MeasuringDevice
 from mcm_compiler.measuring.kernel_times import MeasuredFolder, measure_folder
+from mcm_compiler.measuring.next_kernels import KernelBudget
 from mcm_compiler.measuring.times_files import changed_machine, machine_facts, machine_text
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.toml_description import parse_description
@@ -64,6 +66,8 @@ def measured(
     device: str | None,
     inputs: Path | None,
     progress: Callable[[str], None],
+    most: int | None = None,
+    known: Path | None = None,
 ) -> Measurement:
     """Measures a compiled folder, or a model that is compiled for a target first.
 
@@ -73,16 +77,31 @@ def measured(
         device: its name; None for that of the target.
         inputs: an `.npz` file; None for random inputs.
         progress: called with each step.
+        most: distinct kernels of each chip that are timed alone; None for all.
+        known: kernels of other models, to choose them by.
 
     Raises:
-        CompileError: as `device_of`, `compile_model`, `open_folder` and `measure_folder`.
+        CompileError: MCM-C004 for a file that cannot be read; as `device_of`, `compile_model`,
+            `open_folder`, `measure_folder` and the cost model `table`.
     """
+    read = None if known is None else user_files(Path())(str(known))
+
+    def measure(opened: OpenedFolder) -> Measurement:
+        found = device_of(opened.target, device)
+        machine = machine_facts(found)
+        budget = None if most is None else KernelBudget(most, str(machine["name"]), read)
+        given = None if inputs is None else [read_npz(inputs)]
+        result = measure_folder(
+            opened, found, given, lambda attempt: progress(f"measure {attempt}"), budget=budget
+        )
+        return _measurement(opened, found, machine, result)
+
     if Path(model).is_dir():
-        return _measured(open_folder(Path(model), further=True), device, inputs, progress)
+        return measure(open_folder(Path(model), further=True))
     with tempfile.TemporaryDirectory(prefix="mcmc-measure-") as scratch:
         folder = Path(scratch) / "out"
         compile_model(model, target, PLAIN, output=folder, progress=progress)
-        return _measured(open_folder(folder), device, inputs, progress)
+        return measure(open_folder(folder))
 
 
 def measured_by_busy(folder: Path, device: str | None, files: Sequence[Path]) -> Measurement:
@@ -111,15 +130,6 @@ def measured_by_busy(folder: Path, device: str | None, files: Sequence[Path]) ->
     chip_s = {chip.chip: chip.seconds for one in read for chip in one.chips}
     result = MeasuredFolder(times_of_busy(read), chip_s, 0.0, tuple(changes))
     return _measurement(opened, found, machine, result)
-
-
-def _measured(
-    opened: OpenedFolder, name: str | None, inputs: Path | None, progress: Callable[[str], None]
-) -> Measurement:
-    device = device_of(opened.target, name)
-    given = None if inputs is None else [read_npz(inputs)]
-    result = measure_folder(opened, device, given, lambda attempt: progress(f"measure {attempt}"))
-    return _measurement(opened, device, machine_facts(device), result)
 
 
 def _measurement(

@@ -28,6 +28,7 @@ from mcm_compiler.contracts.cost import (
     HostTrip,
     KnowsViews,
     MeasuredCosts,
+    MeasuredKernels,
     ModelNames,
     NodeCost,
 )
@@ -196,19 +197,15 @@ class MeasuredHostFallbackCosts(HostFallbackCosts):
         """An error for each measured time whose op or kernel is not in the model."""
         return cast("MeasuredCosts", self.chips).name_faults(names)
 
-    def measured_kernels(
-        self, kernels: Iterable[Sequence[ir.Node]]
-    ) -> Sequence[tuple[Sequence[ir.Node], float]]:
+    def measured_kernels(self, kernels: Iterable[Sequence[ir.Node]]) -> MeasuredKernels:
         """See `CalibratesCosts`; ops that the host runs are no measure of chips."""
         if not isinstance(self.chips, CalibratesCosts):
             return ()
         return self.chips.measured_kernels(k for k in kernels if not any(map(self.on_host, k)))
 
-    def calibration(
-        self, measured: Sequence[tuple[Sequence[ir.Node], float]]
-    ) -> Calibration | None:
+    def calibration(self, models: Sequence[MeasuredKernels]) -> Calibration | None:
         """See `CalibratesCosts`."""
-        return self.chips.calibration(measured) if isinstance(self.chips, CalibratesCosts) else None
+        return self.chips.calibration(models) if isinstance(self.chips, CalibratesCosts) else None
 
 
 def with_host(

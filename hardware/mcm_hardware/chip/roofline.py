@@ -111,7 +111,7 @@ class Roofline:
             found = self._reference_cost(nodes)
             return replace(found, seconds=found.seconds / self.chip.speed)
 
-        return _once(self._known, nodes, cost)
+        return once(self._known, nodes, cost)
 
     def least_work(self, nodes: Sequence[ir.Node]) -> LeastWork | None:
         """See `PricesParts`; control flow is not divided."""
@@ -127,7 +127,7 @@ class Roofline:
             found = least_work(self.chip, work, in_blocks=self.timing is cycle_times)
             return LeastWork(found.seconds / speed, found.untied_s / speed, found.weight_share)
 
-        return _once(self._least, nodes, least)
+        return once(self._least, nodes, least)
 
     def _reference_cost(self, nodes: Sequence[ir.Node]) -> NodeCost:
         """Cost on a chip of speed 1; the speed is divided by once, so that it scales exactly."""
@@ -169,7 +169,8 @@ class Roofline:
         )
 
 
-def _once(known: dict[Likeness, _T], nodes: Sequence[ir.Node], find: Callable[[], _T]) -> _T:
+def once(known: dict[Likeness, _T], nodes: Sequence[ir.Node], find: Callable[[], _T]) -> _T:
+    """The answer of `find` for a kernel, kept for all that are alike."""
     like = likeness(nodes)
     found = None if like is None else known.get(like)
     if found is None:

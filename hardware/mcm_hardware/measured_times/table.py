@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
@@ -16,6 +16,7 @@ from mcm_compiler.contracts.chips import name_before_copying
 from mcm_compiler.contracts.cost import (
     Calibration,
     CostModel,
+    MeasuredKernels,
     ModelNames,
     NodeCost,
     OpCosts,
@@ -24,6 +25,14 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.rounds import class_of
 from mcm_hardware.chip.calibration import PARTS, calibration, scaled
 from mcm_hardware.chip.roofline import Roofline
+from mcm_hardware.measured_times.learned_times import (
+    LEAST_MODELS,
+    LearnedCosts,
+    check_known,
+    learned_times,
+    read_known,
+    with_rows,
+)
 from mcm_hardware.measured_times.times_file import MeasuredTime, TimesTable, op_kind, read_times
 
 
@@ -33,7 +42,8 @@ class TableCosts(CostModelMaker):
 
     Where the table has few of a model's kernels, its rows calibrate the own model for the rest.
     Scales of its constants or one factor do so, whichever predicts kernels better that were left
-    out.
+    out. With kernels of other models that `mcmc calibrate` learned from, those and the rows correct
+    the own model kernel by kernel instead.
 
     Attributes:
         file: the table.
@@ -43,29 +53,35 @@ class TableCosts(CostModelMaker):
         scales: four numbers instead: what launches, and times of the MAC array, the vector unit and
             the memory are multiplied by.
         deviation: share by which computed times may be off.
+        known: kernels of other models that were measured on the same machine.
 
     Raises:
-        ValueError: if a number is not above 0, or factor and scales are given.
+        ValueError: if a number is not above 0, factor and scales are given, or no table is.
     """
 
     name: ClassVar[str] = "table"
     summary: ClassVar[str] = "measured times from a CSV file, the rest by the target's own model"
-    files: ClassVar[tuple[str, ...]] = ("file",)
+    files: ClassVar[tuple[str, ...]] = ("file", "known")
 
     file: str
     chip: str = ""
     factor: float | None = None
     scales: str = ""
     deviation: float = 0.0
+    known: str = ""
 
     def __post_init__(self) -> None:
+        if not self.file:
+            raise ValueError("file has to name a table")
         if self.factor is not None and not 0.0 < self.factor < math.inf:
             raise ValueError("factor has to be a number above 0")
         if not 0.0 <= self.deviation < math.inf:
             raise ValueError("deviation has to be a number, at least 0")
         numbers = self._scales()
-        if self.scales and (self.factor is not None or len(numbers) != len(PARTS)):
-            raise ValueError(f"scales are {len(PARTS)} numbers: {', '.join(PARTS)}, and no factor")
+        other = self.factor is not None or self.known
+        if self.scales and (other or len(numbers) != len(PARTS)):
+            names = ", ".join(PARTS)
+            raise ValueError(f"scales are {len(PARTS)} numbers: {names}, without factor and known")
         if not all(0.0 < number < math.inf for number in numbers):
             raise ValueError("scales have to be numbers above 0")
 
@@ -81,17 +97,24 @@ class TableCosts(CostModelMaker):
         """Reads the table.
 
         Raises:
-            CompileError: MCM-C005, one diagnostic per fault of the table.
+            CompileError: MCM-C005, one diagnostic per fault of the table; MCM-C003 for scales or
+                known kernels where the own model is no roofline; as `read_known`, `check_known`.
         """
         times = _read_once(basis.files["file"], basis.paths["file"], self.chip)
         factor = 1.0 if self.factor is None else self.factor
-        rest = basis.own
-        if self.scales:
+        rest: CostModel = basis.own
+        if self.scales or self.known:
             if type(basis.own) is not Roofline:
                 message = "the target's own cost model has no constants that scales could change"
                 hint = "give a factor instead"
-                raise CompileError.of("MCM-C003", message, "option scales of 'table'", hint)
-            rest = scaled(basis.own, self._scales())
+                option = "known" if self.known else "scales"
+                raise CompileError.of("MCM-C003", message, f"option {option} of 'table'", hint)
+            if self.scales:
+                rest = scaled(basis.own, self._scales())
+            else:
+                process = read_known(basis.files["known"], basis.paths["known"])
+                check_known(process.known, times.machines, basis.own.chip, basis.paths["known"])
+                rest = LearnedCosts(basis.own, process)
         return MeasuredTimes(times, basis.own, factor, rest=rest, deviation=self.deviation)
 
 
@@ -155,9 +178,7 @@ class MeasuredTimes:
             modelled=others.modelled,
         )
 
-    def measured_kernels(
-        self, kernels: Iterable[Sequence[ir.Node]]
-    ) -> list[tuple[Sequence[ir.Node], float]]:
+    def measured_kernels(self, kernels: Iterable[Sequence[ir.Node]]) -> MeasuredKernels:
         """See `CalibratesCosts`."""
         measured: list[tuple[Sequence[ir.Node], float]] = []
         for nodes in kernels:
@@ -169,27 +190,37 @@ class MeasuredTimes:
             measured += [((node,), time.seconds) for node, time in found]
         return measured
 
-    def calibration(
-        self, measured: Sequence[tuple[Sequence[ir.Node], float]]
-    ) -> Calibration | None:
+    def calibration(self, models: Sequence[MeasuredKernels]) -> Calibration | None:
         """See `CalibratesCosts`; the common factor is a median, weighted by computed times.
 
         A median, since rows may be of kernels that the own model knows badly.
         """
-        times = [(seconds, self.own.group_cost(nodes).seconds) for nodes, seconds in measured]
-        ratios = sorted((m / own, own) for m, own in times if m > 0.0 and own > 0.0)
-        half, reached = math.fsum(own for _, own in ratios) / 2, 0.0
-        for ratio, own in ratios:
-            reached += own
-            if reached >= half:
-                return calibration(self.own, measured, ratio)
-        return None
+        measured = [one for model in models for one in model]
+        found = _calibration(self.own, measured)
+        if found is None or type(self.own) is not Roofline:
+            return found
+        if isinstance(self.rest, LearnedCosts):
+            known = with_rows(self.rest.process.known, self.own, measured)
+            return Calibration({"factor": 1.0}, files={"known": known.encoded()})
+        machines = self.times.machines
+        if len(models) < LEAST_MODELS or len(machines) != 1 or "" in machines:
+            return found
+        (machine,) = machines
+        own = _completed(self.own, found)
+
+        def by_rows(rows: MeasuredKernels) -> Callable[[Sequence[ir.Node]], float]:
+            fit = _calibration(own, rows)
+            completed = own if fit is None else _completed(own, fit)
+            return lambda nodes: completed.group_cost(nodes).seconds
+
+        return replace(found, learned=learned_times(own, models, machine, by_rows))
 
     def _computed(self, cost: NodeCost, nodes: Sequence[ir.Node]) -> NodeCost:
         """A cost of the own model with the time that holds where none was measured."""
-        computed_s = cost.seconds if self.rest is None else self.rest.group_cost(nodes).seconds
-        seconds = computed_s * self.factor
-        return replace(cost, seconds=seconds, deviation_s=seconds * self.deviation)
+        computed = cost if self.rest is None else self.rest.group_cost(nodes)
+        seconds = computed.seconds * self.factor
+        off_s = computed.deviation_s * self.factor + seconds * self.deviation
+        return replace(cost, seconds=seconds, deviation_s=off_s)
 
     def name_faults(self, names: ModelNames) -> Sequence[Diagnostic]:
         """MCM-C006 for each row whose op or kernel is not there, MCM-C005 for two of one."""
@@ -264,6 +295,24 @@ class MeasuredTimes:
             self._place(max(time, other, key=lambda one: one.line)),
             "leave one of the two out",
         )
+
+
+def _calibration(own: CostModel, measured: MeasuredKernels) -> Calibration | None:
+    times = [(seconds, own.group_cost(nodes).seconds) for nodes, seconds in measured]
+    ratios = sorted((m / computed, computed) for m, computed in times if m > 0.0 and computed > 0.0)
+    half, reached = math.fsum(computed for _, computed in ratios) / 2, 0.0
+    for ratio, computed in ratios:
+        reached += computed
+        if reached >= half:
+            return calibration(own, measured, ratio)
+    return None
+
+
+def _completed(own: Roofline, fit: Calibration) -> Roofline:
+    """A roofline with the options of a fit."""
+    scales = fit.options.get("scales")
+    factor = float(fit.options.get("factor", 1.0))
+    return scaled(own, [float(s) for s in str(scales).split()] if scales else [factor] * 4)
 
 
 def _measured(cost: NodeCost, times: Sequence[MeasuredTime], ops: int) -> NodeCost:

@@ -170,6 +170,7 @@ def _take(reading: _Reading, line: int, row: Row) -> None:
             return
     elif (*key[:-1], reading.chip) in reading.seen and reading.chip:
         return  # the row of this kind of chip wins
+    reading.times.machines.add(row.get("machine", "").strip())
     spread = _spread(reading, line, row.get("spread", "").strip() or "0", subject)
     time = MeasuredTime(seconds, line, spread)
     if column == "node":
@@ -281,12 +282,14 @@ class TimesTable:
         nodes: times of ops by their names.
         kernels: times of kernels by their names.
         kinds: times of ops by their kinds.
+        machines: short names of those that were measured; empty names where rows have none.
     """
 
     path: str
     nodes: dict[str, MeasuredTime] = field(default_factory=dict[str, MeasuredTime])
     kernels: dict[str, MeasuredTime] = field(default_factory=dict[str, MeasuredTime])
     kinds: dict[OpKind, MeasuredTime] = field(default_factory=dict[OpKind, MeasuredTime])
+    machines: set[str] = field(default_factory=set[str])
 
 
 def op_kind(node: ir.Node) -> OpKind:

@@ -30,19 +30,25 @@ def command(
 
     Launches, MAC array, vector unit and memory are fitted to the kernels of all folders, links to
     the rate of copies. If one factor on all times predicts kernels that a fit did not see better
-    than four numbers do, the factor changes them alike.
+    than four numbers do, the factor changes them alike. If times learned from all kernels predict
+    models that were left out better than both, they are written next to the description.
     """
-    from mcm_compiler.cli.output_files import write_with_parents
+    from mcm_compiler.cli.output_files import refuse_existing, write_with_parents
     from mcm_compiler.cli.show import show_diagnostics, show_json, wrote
     from mcm_compiler.measuring.calibrated_target import calibrated_target
     from mcm_compiler.measuring.times_files import SUFFIX
 
     if times is not None and len(folders) > 1:
         raise click.UsageError("--times is for a single folder")
+    kernels = output.with_suffix(".kernels.json")
+    refuse_existing(kernels, force)
     tables = [times or Path(f"{folder.resolve().name}{SUFFIX}") for folder in folders]
     found = calibrated_target(list(zip(folders, tables, strict=True)))
     show_diagnostics(found.diagnostics)
     write_with_parents(output, found.text.encode("utf-8"))
+    learned = found.fit.learned
+    if learned is not None and learned.is_better:
+        write_with_parents(kernels, learned.content)
     if output_format == "json":
         fit = found.fit
         show_json(
@@ -50,11 +56,14 @@ def command(
                 "numbers": {key: list(pair) for key, pair in found.numbers.items()},
                 "kernels": fit.kernels,
                 "error": {"before": fit.before, "after": fit.after, "left_out": dict(fit.left_out)},
+                "models_left_out": learned and learned.means,
             }
         )
     else:
         _show(found)
     wrote(output)
+    if learned is not None and learned.is_better:
+        wrote(kernels)
 
 
 def _show(found: CalibratedTarget) -> None:
@@ -73,3 +82,11 @@ def _show(found: CalibratedTarget) -> None:
         f"on kernels left out of a fit: {chosen} {percent_text(fit.left_out[chosen])} (chosen), "
         f"{other} {percent_text(fit.left_out[other])}"
     )
+    if fit.learned is not None:
+        means = fit.learned.means
+        verdict = "written" if fit.learned.is_better else "not written: not clearly better"
+        click.echo(
+            f"on models left out, 3 kernels of each measured: learned times "
+            f"{percent_text(means['learned'])} ({verdict}), calibrated ones "
+            f"{percent_text(means['calibrated'])}"
+        )

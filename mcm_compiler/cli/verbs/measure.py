@@ -41,6 +41,13 @@ def command(
         "paths", "Input", "Busy times of the chips of FOLDER, from mcmc run --write-busy: nothing "
         "runs, and kernels are updated by them. Repeatable.", flag="--busy",
     ),
+    most: int | None = asked(
+        "whole", "Input", "Distinct kernels of each chip to time on a device without a profiler, "
+        "those whose times matter most.  [default: all]", low=1,
+    ),
+    known: Path | None = asked(
+        "path", "Input", "For --most: kernels of other models to choose by, from mcmc calibrate."
+    ),
     output: Path | None = asked("path", "", "Table to write (MODEL.TARGET.times.csv).", short="-o"),
     force: bool = FORCE,
     output_format: str = FORMAT,
@@ -57,6 +64,8 @@ def command(
     from mcm_compiler.measuring.measurement import measured, measured_by_busy
     from mcm_compiler.measuring.times_files import SUFFIX, machine_file, times_text
 
+    if known is not None and most is None:
+        raise click.UsageError("--known needs --most")
     folder = Path(model) if Path(model).is_dir() else None
     stem = default_folder(model, target).name if folder is None else folder.resolve().name
     table = output or Path(f"{stem}{SUFFIX}")
@@ -68,7 +77,9 @@ def command(
         if busy and folder is not None:
             found = measured_by_busy(folder, device, busy)
         else:
-            found = measured(model, target, device, inputs, progress or (lambda text: None))
+            found = measured(
+                model, target, device, inputs, progress or (lambda text: None), most, known
+            )
     show_diagnostics(found.result.diagnostics)
     name = str(found.machine["name"])
     write_with_parents(table, times_text(found.result.kernels, name).encode("utf-8"))

@@ -26,6 +26,7 @@ from mcm_compiler.measuring.devices import MeasuringDevice, Profile
 from mcm_compiler.measuring.executed_nodes import ExecutedNodes, seconds_of_kernels
 from mcm_compiler.measuring.kernel_times import measure_folder
 from mcm_compiler.measuring.measurement import device_of
+from mcm_compiler.measuring.next_kernels import KernelBudget
 from mcm_compiler.measuring.times_files import (
     changed_machine,
     machine_facts,
@@ -152,6 +153,26 @@ def test_kernels_alone_are_scaled_and_a_crash_costs_one_row(opened: OpenedFolder
     assert total_s == pytest.approx(sum(found.chip_s.values()))
 
 
+def test_budget_is_spent_on_the_longest_kernels_and_holds_for_those_alike(
+    opened: OpenedFolder,
+) -> None:
+    attempts: list[str] = []
+    budget = KernelBudget(1, "here")
+    found = measure_folder(opened, Unprofiled(), record=attempts.append, budget=budget)
+    alone = [attempt for attempt in attempts if attempt.endswith("alone")]
+    assert len(alone) == len(opened.chips)
+    costs = opened.target.cost_model()
+    for chip, attempt in zip(opened.chips, alone, strict=True):
+        kernels = {
+            kernel_times.kernel_name(nodes): nodes
+            for nodes in kernel_times.kernels_of(chip.model.graph)
+        }
+        seconds = {name: costs.group_cost(nodes).seconds for name, nodes in kernels.items()}
+        assert max(seconds, key=lambda name: seconds[name]) in attempt
+        rows = [one.seconds for one in found.kernels if one.kernel in kernels]
+        assert 0.0 < sum(rows) < found.chip_s[chip.chip]
+
+
 def test_target_without_a_device() -> None:
     assert isinstance(device_of(load_target("cpu-ring"), None), OnnxRuntimeDevice)
     with pytest.raises(CompileError) as caught:
@@ -200,6 +221,18 @@ def test_target_is_calibrated_by_measured_times(opened: OpenedFolder, tmp_path: 
     (nodes, *_) = kernel_times.kernels_of(opened.chips[0].model.graph)
     times = [t.cost_model().group_cost(nodes).seconds for t in (target, load_target("cpu-ring"))]
     assert times[0] == pytest.approx(3 * times[1], rel=1e-3)
+
+
+def test_models_of_one_machine_are_learned_from(opened: OpenedFolder, tmp_path: Path) -> None:
+    table = measured_files(opened, tmp_path)
+    learned = calibrated_target([(opened.path, table)] * 5).fit.learned
+    assert learned is not None
+    assert max(learned.means.values()) < 0.01
+    assert not learned.is_better
+    other = tmp_path / "other"
+    other.mkdir()
+    two = measured_files(opened, other, name="there")
+    assert calibrated_target([(opened.path, table)] * 5 + [(opened.path, two)]).fit.learned is None
 
 
 def test_calibration_names_what_changed_on_the_machine(
