@@ -7,16 +7,30 @@ asks the component where it maps chips, writes and checks folders, and makes rep
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mcm_compiler.registry import ADDITIONS
 
 if TYPE_CHECKING:
-    from mcm_compiler.artifact.manifest import Manifest
-    from mcm_compiler.contracts.target import ChipModel, Target
-    from mcm_compiler.pipeline.passes import PassContext
+    from mcm_compiler.contracts.target import ChipModel
+    from mcm_compiler.options import CompileOptions
+
+Report: TypeAlias = "Mapping[str, Any]"
+OfFolder: TypeAlias = "Callable[[Path, Collection[str], Sequence[ChipModel], Any], Any]"
+Search: TypeAlias = (
+    "Callable[[Sequence[ChipModel], Any, CompileOptions, Callable[[str], None]], tuple[Any, ...]]"
+)
+
+
+def _nothing(*_: Any) -> Any:
+    return None
+
+
+def _empty(*_: Any) -> Any:
+    return ()
 
 
 class Optimum(NamedTuple):
@@ -39,66 +53,97 @@ class Optimum(NamedTuple):
     scope: tuple[str, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class OtherFolder:
+    """A folder that another verb than `compile` wrote, as it is shown.
+
+    Attributes:
+        data: its report as JSON.
+        text: its report as Markdown.
+        ends: model, target and basis of times, for a terminal; texts may be hostile.
+        lines: its verdict there, as `VerdictLine`.
+        tables: below the verdict.
+        page: makes its `mcm_compiler.page.contents.Page`.
+    """
+
+    data: dict[str, Any]
+    text: bytes
+    ends: tuple[str, str, str]
+    lines: Sequence[Any]
+    tables: Sequence[Sequence[Sequence[str]]]
+    page: Callable[[], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class OtherTargets:
+    """Targets that are no packages of chips, and folders of the verb that takes them.
+
+    The manifest of such a folder names the addition as its kind.
+
+    Attributes:
+        words: such as "a cluster".
+        code: of the diagnostic where they stand for a package.
+        verb: of `mcmc` that takes them.
+        doing: the work of that verb, such as "plan for it".
+        numbers: those of a target that do not follow from others, as JSON, and words.
+        described: a target with the cost models that its `TomlDescription` names, whose files
+            the third argument reads; None for one alone.
+        check_of: from a folder and the user's model, or None, a check with the keywords of
+            `check_folder`.
+        opened: opens a folder, of which hashes and figures are proven if the second argument says
+            so.
+        side: a folder as a `mcm_compiler.difference.sides.Side`.
+        simulated: simulates a folder, and writes a timeline to a path where one is given; results
+            as JSON, as sentences, and as rows of a table.
+    """
+
+    words: str
+    code: str
+    verb: str
+    doing: str
+    numbers: Callable[[Any], tuple[dict[str, Any], list[str]]]
+    described: Callable[[Any, Any, Any], Any] = _nothing
+    check_of: Callable[[Path, str | None], Callable[..., Any]] = _nothing
+    opened: Callable[[Path, bool], OtherFolder] = _nothing
+    side: Callable[[Path], Any] = _nothing
+    simulated: Callable[[Path, Path | None], tuple[Any, list[str], list[list[str]]]] = _nothing
+
+
+@dataclass(frozen=True, eq=False)
 class Addition:
     """The parts that targets of a product add; by default nothing.
 
     *Mapped chips* are the product's own records, one for each used chip, ascending; each has its
     index as `chip`. Folders hold them in files named as `layout.mapping_file` says.
+
+    Attributes:
+        search: maps the chips of a target before they are lowered, from their models, the target,
+            the user's options and what is called with progress; targets that need it are
+            `LowersMapped`.
+        write: writes the mapped chips of a target into a folder.
+        read: the mapped chips of a folder, from its path, the names of its files, its models and
+            the target.
+        check: proves them likewise, and returns a summary.
+        facts: from a target and mapped chips, the section of a report that is named like the
+            addition; None leaves it out.
+        lines: the section of a report as Markdown; names in it may be hostile.
+        page_section: the section as a `mcm_compiler.page.contents.Section`.
+        optimum: the claim of a report with the section; None for that of the partition.
+        busy_with: the engine that paces a chip of a report, and details of it; None for what its
+            kernels say.
+        other: set where the targets are no packages of chips.
     """
 
-    def search(self, chips: Sequence[ChipModel], context: PassContext) -> tuple[Any, ...]:
-        """Maps the chips, before they are lowered; targets that need it are `LowersMapped`."""
-        return ()
-
-    def write(self, folder: Path, mapped: Sequence[Any], target: Target) -> None:
-        """Writes the mapped chips into a folder."""
-
-    def read(
-        self, folder: Path, manifest: Manifest, chips: Sequence[ChipModel], target: Target
-    ) -> tuple[Any, ...]:
-        """The mapped chips of a folder, whose files have the hashes of its manifest.
-
-        Raises:
-            CompileError: where its files cannot be read.
-        """
-        return ()
-
-    def check(
-        self, folder: Path, manifest: Manifest, chips: Sequence[ChipModel], target: Target
-    ) -> str:
-        """Proves the mapped chips of a folder.
-
-        Returns:
-            A summary.
-
-        Raises:
-            CompileError: where a file does not follow from the rest of the folder.
-        """
-        return "nothing to prove"
-
-    def facts(self, target: Target, mapped: Sequence[Any]) -> Mapping[str, Any] | None:
-        """The section of a report that is named like the addition; None leaves it out."""
-        return None
-
-    def lines(self, report: Mapping[str, Any]) -> list[str]:
-        """The section as Markdown.
-
-        Args:
-            report: that has the section, made printable; names in it may be hostile.
-        """
-        return []
-
-    def page_section(self, report: Mapping[str, Any]) -> Any:
-        """The section as a `mcm_compiler.page.contents.Section`; None leaves it out."""
-        return None
-
-    def optimum(self, report: Mapping[str, Any]) -> Optimum | None:
-        """The claim of a report with the section; None for that of the partition."""
-        return None
-
-    def busy_with(self, report: Mapping[str, Any], chip: int) -> tuple[str, list[str]] | None:
-        """The engine that paces a chip, and details of it; None for what its kernels say."""
-        return None
+    search: Search = _empty
+    write: Callable[[Path, Sequence[Any], Any], None] = _nothing
+    read: OfFolder = _empty
+    check: OfFolder = _nothing
+    facts: Callable[[Any, Sequence[Any]], Mapping[str, Any] | None] = _nothing
+    lines: Callable[[Report], Sequence[str]] = _empty
+    page_section: Callable[[Report], Any] = _nothing
+    optimum: Callable[[Report], Optimum | None] = _nothing
+    busy_with: Callable[[Report, int], tuple[str, list[str]] | None] = _nothing
+    other: OtherTargets | None = None
 
 
 def addition_of(target: object) -> tuple[str, Addition] | None:
@@ -111,7 +156,13 @@ def addition_of(target: object) -> tuple[str, Addition] | None:
     return None if name is None else (name, ADDITIONS.get(name))
 
 
-def shown_by(report: Mapping[str, Any]) -> Addition | None:
+def other_targets(target: object) -> OtherTargets | None:
+    """The kind of a target that is no package of chips; None for packages."""
+    found = addition_of(target)
+    return None if found is None else found[1].other
+
+
+def shown_by(report: Report) -> Addition | None:
     """The addition that a report has a section of."""
     names = (one.name for one in ADDITIONS.registrations())
     name = next((name for name in names if report.get(name) is not None), None)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mcm_compiler.processes.lazy_libraries import loading_lazily
 
@@ -50,11 +51,13 @@ from mcm_compiler.results.compile_result import CompileResult
 from mcm_compiler.text import json_text
 
 if TYPE_CHECKING:
-    from mcm_compiler.placed.placing import place_model
     from mcm_compiler.report.records.report import Report
     from mcm_compiler.results.size_rows import SizeRow
     from mcm_compiler.variants.points import Prepared
     from mcm_compiler.variants.prepared_model import Keeper
+
+if TYPE_CHECKING:
+    place_model: Callable[..., Any]
 
 RESULT_FIELDS: dict[str, AnyKey] = {
     "problem": PARTITION_PROBLEM,
@@ -86,9 +89,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "place_model":  # of a product of its own, loaded when asked for
-        from mcm_compiler.placed.placing import place_model
-
-        return place_model
+        return importlib.import_module("mcm_compiler.placed.placing").place_model
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -6,8 +6,10 @@ An entry point of the group `mcm_compiler.plugins` is named `KIND.NAME`, such as
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import importlib.metadata
+import importlib.util
 import sys
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -135,6 +137,29 @@ _MOVED = (
 )
 MOVED = {name: f"it is {now}" for names, now in _MOVED for name in names.split()}
 """Where components of earlier releases are, for whoever asks for one, by `KIND.NAME`."""
+
+
+_BROUGHT = {
+    "mcm_compiler.drafting": "verb.init",
+    "mcm_compiler.placed": "addition.placement verb.place",
+    "mcm_hardware.families.box": "target.box-* target-family.box",
+    "mcm_hardware.families.cluster": "target.config-? target-family.cluster",
+    "mcm_hardware.families.fabric": "target.*fabric* target-family.fabric chip-kind.fabric",
+    "mcm_hardware.families.ring": "target.mcm* target.cpu-ring target-family.ring",
+    "mcm_passes.differentiation": "pass.differentiate",
+    "mcm_passes.families.box": "placer.*",
+    "mcm_passes.families.fabric": "addition.fabrics mapper.* mapping-model.*",
+    "mcm_passes.families.ring.learning": "strategy.rl*",
+    "mcm_models.zoo": "zoo.*",
+}
+
+
+def lacking_package(name: str) -> str | None:
+    """The package of a product that brings a component `KIND.NAME`, where it is not installed."""
+    for package, patterns in _BROUGHT.items():
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns.split()):
+            return None if importlib.util.find_spec(package) else package
+    return None
 
 
 def old_decorator(name: str) -> Kind | None:

@@ -23,6 +23,7 @@ from mcm_compiler.plugin_kinds import (
     Entry,
     Kind,
     installed_entries,
+    lacking_package,
     note_old,
     old_decorator,
 )
@@ -147,6 +148,8 @@ class Registry(Generic[T]):
             hint = (
                 f"{first} if '{name}' is in a plug-in, install that, or give its file with --plugin"
             )
+            if (package := lacking_package(f"{self.kind.name}.{name}")) is not None:
+                hint = f"it comes with the package {package}, which is not installed"
             known = ", ".join(sorted(self._registered)) or "none"
             raise CompileError.of(
                 "MCM-U003",

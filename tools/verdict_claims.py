@@ -24,18 +24,20 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from mcm_compiler.api import compile_model, place_model
+from mcm_compiler.api import compile_model
 from mcm_compiler.ci.batch import CompileOutcome
 from mcm_compiler.ci.junit import junit_xml, sarif_log
 from mcm_compiler.cli.many_models import outcome_line
-from mcm_compiler.cli.show import show_placement
+from mcm_compiler.cli.show import show_verdict
 from mcm_compiler.difference.compared import difference, read_side
 from mcm_compiler.difference.text import difference_view
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.page.folder_page import written_folder_page
 from mcm_compiler.placed.folder_reading import open_placement
 from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.placed_page import verdict_of
 from mcm_compiler.placed.placement_report import times_of
+from mcm_compiler.placed.placing import place_model
 from mcm_compiler.project.cell_record import CellFigures
 from mcm_compiler.project.summary import FIGURES, figure_texts
 from mcm_compiler.report.markdown import render_markdown
@@ -122,7 +124,8 @@ def placed_surfaces(folder: Path) -> dict[str, str]:
     terminal = io.StringIO()
     with contextlib.redirect_stdout(terminal):
         schedule = opened.schedule
-        show_placement(opened.record, None if schedule is None else times_of(schedule))
+        times = None if schedule is None else times_of(schedule)
+        show_verdict(*verdict_of(opened.record, times))
     side = read_side(folder)
     texts = {
         "terminal": terminal.getvalue(),

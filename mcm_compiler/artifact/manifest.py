@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, to_builtins
 
+from mcm_compiler.additions import OtherTargets
 from mcm_compiler.artifact import layout
 from mcm_compiler.components.cost_files import stored_files
 from mcm_compiler.components.target_loading import target_from_text
@@ -19,6 +20,7 @@ from mcm_compiler.contracts.target import ChipState, Routing, Target, Wire
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.rounds import class_names, class_of
 from mcm_compiler.machines.choices import MOST_CLASSES, MOST_SEQUENCES
+from mcm_compiler.registry import ADDITIONS
 from mcm_compiler.text import json_text
 from mcm_compiler.text.json_text import (
     Count,
@@ -338,6 +340,11 @@ def is_placement(path: Path) -> bool:
         return read_json(manifest).get("kind") == PLACEMENT_KIND
     except CompileError:
         return False
+
+
+def other_folder(path: Path) -> OtherTargets | None:
+    """The other verb that wrote a folder; None for a folder of `mcmc compile`."""
+    return ADDITIONS.get(PLACEMENT_KIND).other if is_placement(path) else None
 
 
 def folder_record(path: Path, data: Mapping[str, Any], kind: type[T]) -> T:

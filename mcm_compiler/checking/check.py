@@ -342,7 +342,7 @@ class _Run(CheckRun):
         found = addition_of(opened.target) if opened.mapped else None
         if found is None:
             return "none"
-        return found[1].check(opened.path, opened.manifest, opened.chips, opened.target)
+        return found[1].check(opened.path, opened.manifest.files, opened.chips, opened.target)
 
     def _certificate(self) -> str:
         found = self.opened.certificate

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.manifest import is_placement
+from mcm_compiler.artifact.manifest import other_folder
 from mcm_compiler.checking import check
 from mcm_compiler.checking.check import CheckReport
 from mcm_compiler.checking.comparison.user_data import RunData
@@ -153,20 +153,16 @@ def check_one(
 
 
 def check_of(folder: str, model: str | None) -> Callable[..., CheckReport]:
-    """The check of a folder of a compile or of a placement, which takes what all such take.
+    """The check of a folder of a compile or of another verb, which takes what all such take.
 
     Args:
         folder: path.
         model: path or `zoo:NAME` of the user's model; None to believe the folder's own.
     """
     path = Path(folder)
-    if not is_placement(path):
-        return partial(check.check_folder, path, model=model)
-    from mcm_compiler.placed.folder_check import check_placement_folder
-    from mcm_compiler.placed.placing import step_of_model
-
-    step = None if model is None else partial(step_of_model, model)
-    return partial(check_placement_folder, path, step_of=step)
+    if (other := other_folder(path)) is not None:
+        return other.check_of(path, model)
+    return partial(check.check_folder, path, model=model)
 
 
 def outcome_of(folder: str, report: CheckReport, strict: bool, seconds: float) -> CheckOutcome:

@@ -72,8 +72,18 @@ def command_of(verb: str) -> click.Command:
     """The command of a verb, whose module is imported."""
     if verb in _COMPONENTS:
         return getattr(importlib.import_module(f"{_VERBS}.listings.components"), verb)
-    folder = f"{_VERBS}.listings" if verb in _LISTINGS else _VERBS
-    return importlib.import_module(f"{folder}.{verb}").command
+    module = f"{_VERBS}.listings.{verb}" if verb in _LISTINGS else f"{_VERBS}.{verb}"
+    try:
+        return importlib.import_module(module).command
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        from mcm_compiler.plugin_kinds import lacking_package
+
+        package = lacking_package(f"verb.{verb}") or module
+        raise click.UsageError(
+            f"The verb '{verb}' comes with the package {package}, which is not installed."
+        ) from error
 
 
 class LazyGroup(click.Group):

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcm_compiler.page.contents import Page
-    from mcm_compiler.placed.placed_model import SegmentTimes
-    from mcm_compiler.placed.records import PlacementRecord
     from mcm_compiler.text.styled import View
 
 
@@ -54,25 +52,19 @@ def show_simulation(simulation: dict[str, Any]) -> None:
     show_view(simulation_view(simulation, width=view_width(), ascii_only=_ascii_only()))
 
 
-def show_placement(record: PlacementRecord, segments: SegmentTimes | None) -> None:
-    """Writes the verdict of a placed step, and details.
-
-    Args:
-        record: the placement.
-        segments: how the step is delivered; None where it was not cut.
-    """
-    from mcm_compiler.placed.placement_report import basis_of, device_rows, placed_lines, step_rows
+def show_verdict(ends: tuple[str, str, str], lines: Sequence[Any], tables: Iterable[Any]) -> None:
+    """Writes the verdict of a folder of another verb, and its tables; see `OtherFolder`."""
     from mcm_compiler.report.terminal import headline_view
 
-    kind = " (training step)" if record.model.training else ""
-    ends = printable(record.model.name) + kind, printable(record.target), basis_of(record)
-    lines = [printable_data(line) for line in placed_lines(record, segments)]
+    model, target, basis = map(printable, ends)
+    lines = [printable_data(line) for line in lines]
     good = all(line["tone"] != "bad" for line in lines)
-    show_view(headline_view(ends, lines, good, view_width(), ascii_only=_ascii_only()))
-    click.echo()
-    show_table(step_rows(record))
-    click.echo()
-    show_table(device_rows(record))
+    show_view(
+        headline_view((model, target, basis), lines, good, view_width(), ascii_only=_ascii_only())
+    )
+    for rows in tables:
+        click.echo()
+        show_table(rows)
 
 
 def show_view(view: View) -> None:

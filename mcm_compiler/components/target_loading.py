@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, cast
+from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
+from mcm_compiler.additions import OtherTargets, other_targets
 from mcm_compiler.components.cost_choice import (
     SAY_THEIR_PLACE,
     ReadFile,
@@ -16,11 +17,10 @@ from mcm_compiler.components.cost_choice import (
 )
 from mcm_compiler.components.cost_files import (
     COST_KEY,
-    COST_TABLE,
     cost_model_text,
-    cost_model_texts,
     user_files,
 )
+from mcm_compiler.contracts.described import Described
 from mcm_compiler.contracts.target import Target, TargetFamily, machine_of
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.machines.machine import MachineError, refusal
@@ -28,45 +28,11 @@ from mcm_compiler.registry import TARGET_FAMILIES, TARGETS, Registry
 from mcm_compiler.text import toml_description
 from mcm_compiler.text.typed_options import refuse_argument
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
-    from mcm_compiler.components.device_costs import TakesDeviceCosts
-    from mcm_compiler.contracts.boxes.box import BoxTarget
-    from mcm_compiler.contracts.cluster import ClusterTarget
-
 T = TypeVar("T")
-P = TypeVar("P", bound="Package")
+P = TypeVar("P", bound=Described)
 
-Package: TypeAlias = "Target | ClusterTarget | BoxTarget"
-"""Whatever has a name among the targets: a package of chips, a cluster, or a box."""
-
-
-def _is_box(package: object) -> TypeIs[BoxTarget]:
-    """Return whether a target is a host with accelerators; others do not load its contract."""
-    if not hasattr(package, "box"):
-        return False
-    from mcm_compiler.contracts.boxes.box import BoxTarget
-
-    return isinstance(package, BoxTarget)
-
-
-def _is_cluster(package: object) -> TypeIs[ClusterTarget]:
-    """Return whether a target is a cluster, likewise."""
-    if not hasattr(package, "cluster"):
-        return False
-    from mcm_compiler.contracts.cluster import ClusterTarget
-
-    return isinstance(package, ClusterTarget)
-
-
-def _takes_device_costs(package: object) -> TypeGuard[TakesDeviceCosts]:
-    """Return whether a target takes a cost model for each kind of device, likewise."""
-    if not hasattr(package, "cost_choices"):
-        return False
-    from mcm_compiler.components.device_costs import TakesDeviceCosts
-
-    return isinstance(package, TakesDeviceCosts)
+Package: TypeAlias = "Target | Described"
+"""Whatever has a name among the targets: a package of chips, or a target of another kind."""
 
 
 def load_package(name_or_path: str | os.PathLike[str]) -> Package:
@@ -101,9 +67,9 @@ def _checked(make: Callable[[], Package], name: str) -> Package:
         package = make()
         if not isinstance(getattr(package, "name", None), str):
             raise TypeError(f"it gave a {type(package).__name__}, not a target")
-        if not _is_cluster(package) and not _is_box(package):
+        if other_targets(package) is None:
             # Whoever makes it on demand finds what is wrong with it here.
-            machine_of(package)
+            machine_of(cast("Target", package))
     except MachineError as error:
         raise refusal(error, name) from error
     return package
@@ -113,7 +79,7 @@ def load_target(name_or_path: str | os.PathLike[str]) -> Target:
     """The package of chips of a name or path, as `load_package`.
 
     Raises:
-        CompileError: as `load_package`, MCM-S040 for a cluster, and MCM-D001 for a box.
+        CompileError: as `load_package`, MCM-S040 and MCM-D001 for targets of other kinds.
     """
     return _chips_only(load_package(name_or_path), str(name_or_path))
 
@@ -124,23 +90,12 @@ def given_target(target: str | os.PathLike[str] | Target) -> Target:
     Raises:
         CompileError: as `load_target`.
     """
-    if not _has_name(target):
+    if not has_name(target):
         return load_target(cast("str", target))
     return _chips_only(target, target.name)
 
 
-def given_box(target: str | os.PathLike[str] | BoxTarget) -> BoxTarget:
-    """The box that a name, a path or a box stands for, with the cost models that it describes.
-
-    Raises:
-        CompileError: as `load_box`.
-    """
-    if not _has_name(target):
-        return load_box(cast("str", target))
-    return with_described_costs(_box_only(target, target.name))
-
-
-def _has_name(target: str | os.PathLike[str] | P) -> TypeGuard[P]:
+def has_name(target: str | os.PathLike[str] | P) -> TypeGuard[P]:
     """Whether something is a target rather than a name or a path, as far as its name tells."""
     named = isinstance(getattr(target, "name", None), str)
     return named and not isinstance(target, type | os.PathLike)
@@ -159,109 +114,45 @@ def _text_of(name_or_path: object) -> str:
     raise refuse_argument("target", name_or_path, "a name, a path or a target")
 
 
-def load_cluster(name_or_path: str) -> ClusterTarget:
-    """The cluster of a name or path, as `load_package`.
-
-    Raises:
-        CompileError: as `load_package`, and MCM-S041 for a package of chips or a box.
-    """
-    package = load_package(name_or_path)
-    if _is_cluster(package):
-        return package
-    clusters = ", ".join(
-        name for name in ("config-a", "config-b", "config-c") if name in _registered(TARGETS)
-    )
-    what, verb = "a package of chips", "compile"
-    if _is_box(package):
-        what, verb = "a box", "place"
-    raise CompileError.of(
-        "MCM-S041",
-        f"target {quote(package.name)} is {what}, not a cluster",
-        at=f"target {quote(name_or_path)}",
-        hint=f"take a cluster ({clusters or 'none is installed'}), or a description with "
-        f'family = "cluster"; for this target there is `mcmc {verb}`',
-    )
-
-
-def load_box(name_or_path: str | os.PathLike[str]) -> BoxTarget:
-    """The box of a name or path, as `load_package`.
-
-    Raises:
-        CompileError: as `load_package`, and MCM-D002 for what is no box.
-    """
-    return _box_only(load_package(name_or_path), str(name_or_path))
-
-
-def _box_only(package: Package, place: str) -> BoxTarget:
-    if _is_box(package):
-        return package
-    boxes = ", ".join(name for name in _registered(TARGETS) if name.startswith("box-"))
-    verb = "parallelize" if _is_cluster(package) else "compile"
-    raise CompileError.of(
-        "MCM-D002",
-        f"target {quote(package.name)} is no box of CPUs and GPUs",
-        at=f"target {quote(place)}",
-        hint=f"take a box ({boxes or 'none is installed'}), or a description with "
-        f'family = "box"; for this target there is `mcmc {verb}`',
-    )
-
-
 def target_from_text(
     name: str, text: str, place: str | None = None, read: ReadFile | None = None
 ) -> Target:
     """Makes a package of chips from a TOML description, as `package_from_text`.
 
     Raises:
-        CompileError: as `package_from_text`, MCM-S040 for a cluster, and MCM-D001 for a box.
+        CompileError: as `package_from_text`, MCM-S040 and MCM-D001 for targets of other kinds.
     """
     return _chips_only(package_from_text(name, text, place, read), place or name)
 
 
-def load_plannable(name_or_path: str) -> Target | ClusterTarget:
-    """The package of chips or the cluster of a name or path, as `load_package`.
-
-    Raises:
-        CompileError: as `load_package`, and MCM-D001 for a box.
-    """
-    return _no_box(load_package(name_or_path), name_or_path, "planned")
-
-
-def _no_box(package: Package, place: str, what: str) -> Target | ClusterTarget:
-    if not _is_box(package):
-        return package
-    raise CompileError.of(
-        "MCM-D001",
-        f"target {quote(package.name)} is a box of CPUs and GPUs, and no model is {what} for one",
+def refused(package: Described, other: OtherTargets, place: str, what: str) -> CompileError:
+    """The refusal of a target of another kind, of which no model is, say, compiled."""
+    return CompileError.of(
+        other.code,
+        f"target {quote(package.name)} is {other.words}, and no model is {what} for one",
         at=f"target {quote(place)}",
-        hint=f"place the model's ops in it with `mcmc place MODEL --target {package.name}`; "
+        hint=f"{other.doing} with `mcmc {other.verb} MODEL --target {package.name}`; "
         "`mcmc targets` lists the packages of chips",
     )
 
 
 def _chips_only(package: Package, place: str) -> Target:
-    package = _no_box(package, place, "compiled")
-    if not _is_cluster(package):
-        return package
-    raise CompileError.of(
-        "MCM-S040",
-        f"target {quote(package.name)} is a cluster, and no model is compiled for one",
-        at=f"target {quote(place)}",
-        hint=f"plan for it with `mcmc parallelize MODEL --target {package.name}`; "
-        "`mcmc targets` lists the packages of chips",
-    )
+    if (other := other_targets(package)) is not None:
+        raise refused(package, other, place, "compiled")
+    return cast("Target", package)
 
 
-def _registered(registry: Registry[Any]) -> list[str]:
+def registered(registry: Registry[Any]) -> list[str]:
+    """Names of components, sorted."""
     return [registration.name for registration in registry.registrations()]
 
 
 def package_from_text(
     name: str, text: str, place: str | None = None, read: ReadFile | None = None
 ) -> Package:
-    """Makes a package of chips, a cluster or a box from a TOML description.
+    """Makes a package of chips, or a target of another kind, from a TOML description.
 
-    Its `family` key picks the code, and `model` in its table `[cost]` the cost model; for a box
-    each kind of device has a key there.
+    Its `family` key picks the code, and `model` in its table `[cost]` the cost model.
 
     Args:
         name: name of the target.
@@ -272,13 +163,13 @@ def package_from_text(
     Raises:
         CompileError: MCM-T001 if it is not TOML, MCM-T003 or MCM-T004 if it names no family,
             MCM-U003 for an unknown family, MCM-T### for faults of the description, and as
-            `with_cost_model` or `with_device_costs` for its cost models.
+            `with_cost_model` or `Addition.described` for its cost models.
     """
     place = place or name
     description = toml_description.parse_description(place, text)
     family = description.data.get("family")
     if family is None:
-        known = ", ".join(_registered(TARGET_FAMILIES))
+        known = ", ".join(registered(TARGET_FAMILIES))
         raise CompileError.of(
             "MCM-T003",
             "the target description has no family",
@@ -299,44 +190,37 @@ def package_from_text(
         raise CompileError(
             [replace(d, at=_named(d.at, name, place)) for d in error.diagnostics]
         ) from error
-    if _takes_device_costs(package):
-        return _with_described_device_costs(package, description, read or user_files(None))
+    read = read or user_files(None)
+    if (described := _described(package, description, read)) is not None:
+        return described
     model = cost_model_text(description)
     if model is None:
         return package
     try:
-        return with_cost_model(package, model, read or user_files(None))
+        return with_cost_model(package, model, read)
     except CompileError as error:
         where = description.place(COST_KEY)
         raise error.changed(SAY_THEIR_PLACE, at=where) from error
 
 
-def _with_described_device_costs(
-    package: TakesDeviceCosts, description: toml_description.TomlDescription, read: ReadFile
+def _described(
+    package: object, description: toml_description.TomlDescription, read: ReadFile
 ) -> Any:
-    """The box with the cost models that its description names for kinds of devices."""
-    from mcm_compiler.components.device_costs import with_device_costs
-
-    known = package.cost_choices
-    texts = {
-        kind: text for kind, text in cost_model_texts(description).items() if kind not in known
-    }
-    return with_device_costs(
-        package, texts, read, lambda kind: description.place((COST_TABLE, kind))
-    )
+    other = other_targets(package)
+    return None if other is None else other.described(package, description, read)
 
 
 def with_described_costs(package: T) -> T:
     """The target with the cost model that its description names, where it was made without.
 
-    A box has one for each kind of device that the description names one for.
-
     Raises:
         CompileError: as `with_cost_model`; such a cost model may name no files.
     """
-    if _takes_device_costs(package):
-        described = toml_description.parse_description(package.name, package.source_text)
-        return cast("T", _with_described_device_costs(package, described, user_files(None)))
+    if other_targets(package) is not None:
+        other: Any = package
+        description = toml_description.parse_description(other.name, other.source_text)
+        if (described := _described(other, description, user_files(None))) is not None:
+            return described
     if not isinstance(package, TakesCostModel) or package.cost_choice is not None:
         return package
     description = toml_description.parse_description(package.name, package.source_text)

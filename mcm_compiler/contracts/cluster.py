@@ -70,4 +70,9 @@ class ClusterTarget(Described, Protocol):
     """A cluster that plans can be made for."""
 
     @property
+    def addition(self) -> str:
+        """`clusters`."""
+        ...
+
+    @property
     def cluster(self) -> Cluster: ...

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mcm_compiler.artifact.manifest import is_placement
+from mcm_compiler.artifact.manifest import other_folder
 from mcm_compiler.ci.comparison import Comparison, compare
 from mcm_compiler.ci.figures import OpTime
 from mcm_compiler.difference.op_matching import OpMatch, match_ops
-from mcm_compiler.difference.sides import Load, Side, not_comparable, read_box, read_package
+from mcm_compiler.difference.sides import Load, Side, not_comparable, read_package
 
 NOTICEABLE = 1e-9
 """Share by which times must differ to count as different."""
@@ -24,14 +24,13 @@ KINDS = ("compute", "links", "host", "off-package memory")
 
 
 def read_side(path: Path) -> Side:
-    """A folder of `mcmc compile` or `mcmc place`.
+    """A folder of `mcmc compile` or of another verb.
 
     Raises:
-        CompileError: as `read_package` and `read_box`.
+        CompileError: as `read_package` and `Addition.side`.
     """
-    if is_placement(path):
-        return read_box(path)
-    return read_package(path)
+    other = other_folder(path)
+    return read_package(path) if other is None else other.side(path)
 
 
 def difference(first: Side, second: Side, allowed: float = 0.0) -> Difference:

@@ -32,12 +32,8 @@ def written_folder_page(folder: Path) -> bytes:
     Raises:
         CompileError: MCM-A004, MCM-A005 if it cannot be read.
     """
-    if manifest.is_placement(folder):
-        from mcm_compiler.page.placed_page import placed_page
-        from mcm_compiler.placed.folder_reading import read_placement_folder
-        from mcm_compiler.placed.placement_checks import ReadPlacement
-
-        return page_bytes(placed_page(ReadPlacement(read_placement_folder(folder))))
+    if (other := manifest.other_folder(folder)) is not None:
+        return page_bytes(other.opened(folder, False).page())
     opened = OpenedFolder(folder, manifest.read_manifest(folder))
     return page_bytes(compiled_page(Compiled(opened.report, opened)))
 
@@ -51,11 +47,8 @@ def checked_folder_page(folder: Path) -> tuple[bytes, Diagnostic | None]:
     Raises:
         CompileError: as `open_folder` and `check_stored_figures`, or as the checks of placements.
     """
-    if manifest.is_placement(folder):
-        from mcm_compiler.page.placed_page import placed_page
-        from mcm_compiler.placed.placement_checks import checked_placement
-
-        return page_bytes(placed_page(checked_placement(folder))), None
+    if (other := manifest.other_folder(folder)) is not None:
+        return page_bytes(other.opened(folder, True).page()), None
     from mcm_compiler.checking.figures_check import check_stored_figures
 
     opened = open_folder(folder, further=True)

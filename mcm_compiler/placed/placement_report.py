@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from mcm_compiler.arrays.types import Ints
-from mcm_compiler.components.device_costs import device_choices
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepResults
 from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.placed import records
+from mcm_compiler.placed.device_costs import device_choices
 from mcm_compiler.placed.placed_model import PlacedModel, SegmentTimes, runs_of
 from mcm_compiler.placed.records import PlacementRecord, Schedule
 from mcm_compiler.report.records.verdict import OptimalityClaim, VerdictLine

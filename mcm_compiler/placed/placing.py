@@ -17,8 +17,6 @@ from mcm_compiler import arguments
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.artifact.manifest import PLACEMENT_KIND, sha256_file
 from mcm_compiler.components.cost_files import user_files
-from mcm_compiler.components.device_costs import calibrated_devices, option_place, with_device_costs
-from mcm_compiler.components.target_loading import given_box
 from mcm_compiler.contracts.boxes import placers
 from mcm_compiler.contracts.boxes.bounds import (
     EveryPlacement,
@@ -46,6 +44,12 @@ from mcm_compiler.pipeline.pass_manager import PassManager, Stopwatch, silent
 from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
 from mcm_compiler.placed import records
 from mcm_compiler.placed.constraints import constrained
+from mcm_compiler.placed.device_costs import (
+    calibrated_devices,
+    given_box,
+    option_place,
+    with_device_costs,
+)
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
 from mcm_compiler.placed.placement_report import placement_record, report_text, source_files

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.components import device_costs
 from mcm_compiler.components.cost_choice import ChosenCosts
 from mcm_compiler.components.cost_files import CostCoverage, held_files, measured_costs
-from mcm_compiler.components.device_costs import TakesDeviceCosts
 from mcm_compiler.contracts.boxes.box import BoxTarget, StepProblem
 from mcm_compiler.contracts.cost import CostModel, ModelNames
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.source import SOURCE
+from mcm_compiler.placed import device_costs
+from mcm_compiler.placed.device_costs import TakesDeviceCosts
 from mcm_compiler.placed.placed_model import runs_of
 from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded
 from mcm_compiler.text.spec_text import print_value

@@ -12,8 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from mcm_compiler.components.cost_choice import TakesCostModel, choice_of
 from mcm_compiler.components.cost_files import COST_KEY
-from mcm_compiler.components.target_loading import package_from_text, target_from_text
-from mcm_compiler.contracts.cluster import ClusterTarget
+from mcm_compiler.components.target_loading import package_from_text
 from mcm_compiler.contracts.described import Described
 from mcm_compiler.contracts.replication import Placement
 from mcm_compiler.contracts.target import NamesResources, OrdersKeys, Resource, Target
@@ -71,8 +70,7 @@ def changed_target(target: T, changes: Mapping[str, Value]) -> ChangedTarget[T]:
     for key, value in changes.items():
         _set(data, key, value, target.name)
     text = to_toml(data)
-    made = package_from_text if isinstance(target, ClusterTarget) else target_from_text
-    package: Any = made(target.name, text)
+    package: Any = package_from_text(target.name, text)
     if choice is not None and isinstance(package, TakesCostModel):
         package = package.with_cost_model(choice)
     return ChangedTarget(cast("T", package), content_text(text))

@@ -154,9 +154,9 @@ class _Bench:
         return found
 
     def _placed(self, length: int, draw: int) -> Path:
-        from mcm_compiler.api import place_model
         from mcm_compiler.components.target_loading import package_from_text
         from mcm_compiler.placed.place_options import PlaceOptions
+        from mcm_compiler.placed.placing import place_model
 
         text = BOX.format(latency_us=self.handover_s * 1e6)
         target: Any = package_from_text("two-cores", text)

@@ -49,8 +49,8 @@ def measure(settings: Settings) -> list[Bar]:
 
 
 def _rates(name: str, settings: Settings) -> Sequence[Bar]:
-    from mcm_compiler.components.target_loading import load_box
     from mcm_compiler.contracts.boxes.evaluation import StepConditions
+    from mcm_compiler.placed.device_costs import load_box
     from tests.generators.step_problems import random_placements
     from tests.generators.step_recurrent import recurrent_step
 

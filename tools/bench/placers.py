@@ -28,10 +28,10 @@ import numpy as np
 from harness.bars import Bar, as_json, median_bar
 
 from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.components.target_loading import load_box
 from mcm_compiler.contracts.boxes.box import BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_compiler.contracts.boxes.placers import Placer, PlacerAnswer, PlacerRequest
+from mcm_compiler.placed.device_costs import load_box
 from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.registry import PLACERS

@@ -91,9 +91,10 @@ def anonymous_mib() -> float:
 
 def compile_one(kind: str, model: str, folder: Path) -> None:
     """A compile, or for `placed` a placement; for `checked` a check against the model as well."""
-    from mcm_compiler.api import compile_model, place_model
+    from mcm_compiler.api import compile_model
     from mcm_compiler.checking.check import check_folder
     from mcm_compiler.options import CompileOptions
+    from mcm_compiler.placed.placing import place_model
 
     if kind == "placed":
         place_model(model, KINDS[kind], output=folder / "out", force=True)

@@ -22,11 +22,11 @@ from hier_study.page import read_rows, table, write_record, write_section
 from hier_study.paper_graphs import GRAPHS, PaperGraph, chosen
 
 from mcm_compiler.arrays.types import Ints
-from mcm_compiler.components.target_loading import load_box
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.placed.device_costs import load_box
 from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.registry import PLACERS

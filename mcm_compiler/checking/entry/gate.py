@@ -123,7 +123,7 @@ class OpenedFolder:
                 f"there are mappings, and the chips of {quote(self.target.name)} are no fabrics",
                 at=files[0],
             )
-        return found[1].read(self.path, self.manifest, self.chips, self.target)
+        return found[1].read(self.path, self.manifest.files, self.chips, self.target)
 
     def simulated(self, inferences: int) -> SimulationResult:
         """The target's simulator on the program; played once for each number of inferences."""

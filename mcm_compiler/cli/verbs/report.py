@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.cli.show import show_diagnostics, show_json, show_page, show_report
+from mcm_compiler.cli.show import show_diagnostics, show_json, show_page, show_report, show_verdict
 from mcm_compiler.cli.verb import FOLDER, FORCE, PROFILE, form_of_result, verb
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.text.option_fields import asked
 
 if TYPE_CHECKING:
+    from mcm_compiler.additions import OtherFolder
     from mcm_compiler.checking.entry.gate import OpenedFolder
 
 
@@ -28,13 +29,13 @@ def command(
 ) -> None:
     """Show the report of FOLDER, whose hashes and figures are checked, or of a report.json file."""
     from mcm_compiler.artifact import layout
-    from mcm_compiler.artifact.manifest import damaged, is_placement
+    from mcm_compiler.artifact.manifest import damaged, other_folder
     from mcm_compiler.artifact.profiles import profile_folder
     from mcm_compiler.page.folder_page import MALFORMED
     from mcm_compiler.report.markdown import render_markdown
 
-    if is_placement(folder):
-        _show_placement(folder, output_format, html)
+    if (other := other_folder(folder)) is not None:
+        _show_other(other.opened(folder, True), output_format, html)
         return
     given, folder = folder, profile_folder(folder, profile)
     path = folder / layout.REPORT if folder.is_dir() else folder
@@ -63,26 +64,16 @@ def command(
         show_diagnostics([note])
 
 
-def _show_placement(folder: Path, output_format: str, html: Path | None) -> None:
-    """The report of a folder of `mcmc place`, whose figures are simulated again."""
-    from mcm_compiler.cli.show import show_placement
-    from mcm_compiler.placed.placement_checks import checked_placement
-    from mcm_compiler.placed.placement_report import report_text, times_of
-
-    read = checked_placement(folder)
-    opened = read.opened
+def _show_other(folder: OtherFolder, output_format: str, html: Path | None) -> None:
+    """The report of a folder of another verb, whose figures are proven."""
     if output_format == "json":
-        show_json(opened.record.to_dict())
+        show_json(folder.data)
     elif output_format == "markdown":
-        click.echo(report_text(opened.record, opened.schedule), nl=False)
+        click.echo(folder.text, nl=False)
     else:
-        cut = opened.schedule
-        times = None if cut is None else times_of(cut)
-        show_placement(opened.record, times)
+        show_verdict(folder.ends, folder.lines, folder.tables)
     if html is not None:
-        from mcm_compiler.page.placed_page import placed_page
-
-        show_page(html, placed_page(read))
+        show_page(html, folder.page())
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Diagnostic | None, OpenedFolder | None]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from mcm_compiler.cli.show import show_json, show_simulation, wrote
+from mcm_compiler.cli.show import show_json, show_simulation, show_table, wrote
 from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, verb
 from mcm_compiler.text.option_fields import asked
 
@@ -29,7 +29,7 @@ def command(
     The files are compared with the hashes of the manifest before anything is simulated. Of a folder
     of mcmc place it is one step that is simulated, and the chain of ops that its time is made of.
     """
-    from mcm_compiler.artifact.manifest import is_placement
+    from mcm_compiler.artifact.manifest import other_folder
     from mcm_compiler.checking.entry.run_folder import read_compiled, simulation_data
     from mcm_compiler.components.capabilities import simulator_of
     from mcm_compiler.contracts.target import machine_of
@@ -37,8 +37,14 @@ def command(
     from mcm_compiler.processes.staging import whole_file
     from mcm_compiler.report.perfetto_trace import refuse_large_trace, write_trace
 
-    if is_placement(folder):
-        _simulate_step(folder, trace, output_format)
+    if (other := other_folder(folder)) is not None:
+        data, sentences, rows = other.simulated(folder, trace)
+        if output_format == "json":
+            show_json(data)
+        else:
+            click.echo("\n".join(sentences))
+            show_table(rows)
+        wrote(trace)
         return
     compiled = read_compiled(folder)
     target, program, pipelines = compiled.target, compiled.program, compiled.manifest.replicas
@@ -58,37 +64,4 @@ def command(
         show_json(data)
     else:
         show_simulation(data)
-    wrote(trace)
-
-
-def _simulate_step(folder: Path, trace: Path | None, output_format: str) -> None:
-    """One step of a folder of `mcmc place`."""
-    from mcm_compiler.cli.show import show_table
-    from mcm_compiler.placed.folder_reading import open_placement
-    from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement
-    from mcm_compiler.placed.step_trace import (
-        chain_rows,
-        refuse_large_step,
-        step_data,
-        write_step_trace,
-    )
-    from mcm_compiler.processes.staging import whole_file
-    from mcm_compiler.text.units import count_text, seconds_text
-
-    read = ReadPlacement(open_placement(folder, further=True))
-    check_placement(read)
-    box, problem = read.opened.target.box, read.problem
-    if trace is not None:
-        refuse_large_step(read.trace)
-        with whole_file(trace) as partial, partial.open("xb") as file:
-            write_step_trace(problem, box, read.trace, file)
-    data = step_data(problem, box, read.trace)
-    if output_format == "json":
-        show_json(data)
-    else:
-        copies = count_text(len(read.trace.copy_value), "copy", "copies")
-        ops = count_text(len(read.trace.critical_ops), "op")
-        click.echo(f"a step takes {seconds_text(data['seconds'])}, with {copies}")
-        click.echo(f"its time is that of a chain of {ops}; the longest of them:")
-        show_table(chain_rows(problem, box, read.trace))
     wrote(trace)

@@ -91,6 +91,11 @@ class BoxTarget(Described, Protocol):
     """A box that ops can be placed in."""
 
     @property
+    def addition(self) -> str:
+        """`placement`."""
+        ...
+
+    @property
     def box(self) -> Box: ...
 
     def step_problem(self, model: ir.Model, states: tuple[StatePair, ...] = ()) -> StepProblem:

@@ -41,8 +41,8 @@ class MapChips(Pass):
         if named and not isinstance(target, LowersMapped):
             raise CompileError(_no_fabrics(target.name, options))
         found = addition_of(target)
-        mapped = () if found is None else found[1].search(CHIP_MODELS.get(model), context)
-        MAPPED_CHIPS.set(model, mapped)
+        asked = CHIP_MODELS.get(model), target, options, context.progress
+        MAPPED_CHIPS.set(model, () if found is None else found[1].search(*asked))
         return False
 
 

@@ -8,15 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from mcm_compiler.cli.main import cli
+from mcm_compiler.cli.main import cli, command_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.diagnostics.refusals import take_notices
 from mcm_compiler.plugin_files import load_plugin
-from mcm_compiler.plugin_kinds import GROUP, KINDS, installed_entries
-from mcm_compiler.registry import REGISTRIES, Registry
+from mcm_compiler.plugin_kinds import GROUP, KINDS, installed_entries, lacking_package
+from mcm_compiler.registry import REGISTRIES, TARGETS, Registry
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "plug-ins.md"
 OLD = {kind.old_group: kind.name for kind in KINDS.values() if kind.old_group}
@@ -170,3 +171,20 @@ def test_the_command_line_shows_notes_on_stderr_once(tmp_path: Path, output_form
         assert f"acme_noted_{output_format}" in shown.stdout
     finally:
         REGISTRIES["cost-model"].remove(f"acme_noted_{output_format}")
+
+
+def test_parts_of_a_missing_product_lead_to_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lacking_package("target.mcm36-fabric") is None
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for name, package in (
+        ("target.mcm36-fabric", "mcm_hardware.families.fabric"),
+        ("mapper.annealing", "mcm_passes.families.fabric"),
+        ("verb.place", "mcm_compiler.placed"),
+    ):
+        assert lacking_package(name) == package
+    assert lacking_package("strategy.dp") is None
+    with pytest.raises(CompileError) as caught:
+        TARGETS.get("box-of-mine")
+    assert "mcm_hardware.families.box, which is not installed" in caught.value.diagnostics[0].hint
+    with pytest.raises(click.UsageError, match="comes with the package"):
+        command_of("fly")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class BoxPackage:
         cost_choices: cost models instead of its own, by kind of device.
     """
 
+    addition: ClassVar[str] = "placement"
     name: str
     spec: BoxSpec
     source_text: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from mcm_compiler.contracts.cluster import Cluster
 from mcm_compiler.contracts.target import Resource
@@ -97,6 +97,7 @@ def parse_cluster(name: str, text: str) -> ClusterSpec:
 class ClusterPackage(DescribedTarget):
     """Implements `mcm_compiler.contracts.cluster.ClusterTarget`."""
 
+    addition: ClassVar[str] = "clusters"
     spec: ClusterSpec
 
     @classmethod

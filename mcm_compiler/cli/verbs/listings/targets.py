@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcm_compiler.components.target_loading import Package
+    from mcm_compiler.contracts.target import Target
 
 
 _LISTED = ("sram_bytes", "link_bytes_per_s", "hop_latency_s", "host_io")
@@ -95,33 +96,15 @@ def _summary(package: Package) -> dict[str, Any]:
 
 
 def _described(package: Package) -> tuple[dict[str, Any], list[str]]:
-    """The numbers of a package, a box or a cluster that do not follow from others, and words."""
-    from collections import Counter
+    """The numbers of a target that do not follow from others, and words."""
     from dataclasses import asdict
 
-    from mcm_compiler.contracts.boxes.box import BoxTarget
-    from mcm_compiler.contracts.cluster import ClusterTarget
+    from mcm_compiler.additions import other_targets
     from mcm_compiler.text.units import bytes_text, count_text
 
-    if isinstance(package, BoxTarget):
-        box = package.box
-        kinds = [box.kinds[kind] for kind in box.kind_of.tolist()]
-        memory: list[int] = box.memory_bytes.tolist()
-        counts = Counter(zip(kinds, memory, strict=True)).items()
-        host = box.devices[box.host]
-        facts = {"devices": list(box.devices), "kinds": kinds, "memory_bytes": memory, "host": host}
-        words = [f"{n} x {kind} with {bytes_text(size)} usable" for (kind, size), n in counts]
-        return {"box": facts}, words
-    if isinstance(package, ClusterTarget):
-        cluster = package.cluster
-        return {"cluster": asdict(cluster)}, [
-            f"{count_text(cluster.servers, 'server')} of "
-            f"{count_text(cluster.devices_per_server, 'device')}",
-            f"{bytes_text(cluster.memory_bytes)} usable on each",
-            f"{cluster.intra_bytes_per_s / 1e9:g} GB/s inside a server",
-            f"{cluster.inter_bytes_per_s / 1e9:g} GB/s between servers",
-        ]
-    limits = package.limits
+    if (other := other_targets(package)) is not None:
+        return other.numbers(package)
+    limits = cast("Target", package).limits
     rates = (
         (limits.stream_bytes_per_s, "weights streamed at {} GB/s"),
         (limits.host_total_bytes_per_s, "{} GB/s to the host for all chips together"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
+import onnx_ir as ir
 
 from mcm_compiler.contracts.fabrics import models
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings, same_problem
@@ -18,11 +19,9 @@ from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.target import ChipModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.pipeline.passes import PassContext
 from mcm_compiler.processes.side_by_side import side_by_side
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_compiler.text import spec_text
-from mcm_passes.families.fabric.chip_problems import chip_problem, is_nothing
 
 _NO_PERIODS = ("MCM-M040", "MCM-M041")
 
@@ -76,25 +75,37 @@ class RememberingJudge:
         return Measurements(figures[:, 0], figures[:, 1], figures[:, 2])
 
 
+def mapped_chips(
+    chips: Sequence[ChipModel],
+    target: MapsChips,
+    options: CompileOptions,
+    progress: Callable[[str], None],
+) -> tuple[MappedChip, ...]:
+    """The mapping of each chip, ascending; see `MappingSearch`."""
+    return MappingSearch(target, options, progress).mapped(chips)
+
+
 class MappingSearch:
     """One search for the mappings of all chips.
 
     Args:
         target: whose chips are fabrics.
         options: of the user.
-        context: for progress.
+        progress: called with each chip.
 
     Raises:
         CompileError: MCM-U001 to MCM-U003 for names of components and levels.
     """
 
-    def __init__(self, target: MapsChips, options: CompileOptions, context: PassContext) -> None:
+    def __init__(
+        self, target: MapsChips, options: CompileOptions, progress: Callable[[str], None]
+    ) -> None:
         level = load_level(options.level)
         # An empty text is a fault, and no choice of the level's.
         mapper = spec_text.parse_one(level.mapper if options.mapper is None else options.mapper)
         asked = options.mapping_model
         model = spec_text.parse_one(level.mapping_model if asked is None else asked)
-        self._target, self._context = target, context
+        self._target, self._progress = target, progress
         self._names = (mapper.name, model.name)
         self._mapper: Mapper = MAPPERS.made(mapper)
         self._model: models.MappingModel = MAPPING_MODELS.made(model)
@@ -112,7 +123,7 @@ class MappingSearch:
             "evaluations": options.samples or level.mappings,
             "seed": options.seed,
             "budget_s": options.budget_s,
-            "progress": context.progress,
+            "progress": progress,
         }
 
     def mapped(self, chips: Sequence[ChipModel]) -> tuple[MappedChip, ...]:
@@ -125,7 +136,7 @@ class MappingSearch:
         distinct = [k for k in range(len(chips)) if first[k] == k]
 
         def mapped(k: int) -> MappedChip:
-            self._context.progress(f"map_chips: chip {chips[k].chip}")
+            self._progress(f"map_chips: chip {chips[k].chip}")
             return self._mapped(chips[k].chip, problems[k])
 
         found = dict(zip(distinct, side_by_side(mapped, distinct), strict=True))
@@ -274,3 +285,43 @@ def _impossible(chip: int, wrong: Sequence[str]) -> Diagnostic:
     return Diagnostic(
         "MCM-M023", f"what was laid out could come to a standstill: {wrong[0]}", at=f"chip {chip}"
     )
+
+
+NOTHING = "MCM-M004"
+"""Code of subgraphs of which nothing depends on their inputs."""
+
+
+def chip_problem(target: MapsChips, model: ir.Model) -> MappingProblem:
+    """The units and streams of a chip of a package.
+
+    A chip may have been given only ops whose results are known before the first inference, or of
+    which nothing comes. It takes part in each inference by passing one element on.
+
+    Args:
+        target: the package.
+        model: of the chip.
+
+    Raises:
+        CompileError: as `MapsChips.mapping_problem`, but for MCM-M004.
+    """
+    try:
+        return target.mapping_problem(model, UnitChoice())
+    except CompileError as error:
+        if not is_nothing(error):
+            raise
+    return target.mapping_problem(_passing_on(model.graph.name), UnitChoice())
+
+
+def is_nothing(error: CompileError) -> bool:
+    """True if all that is wrong with a chip is that there is nothing to lay out."""
+    return [fault.code for fault in error.diagnostics] == [NOTHING]
+
+
+def _passing_on(name: str | None) -> ir.Model:
+    element, shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape([1])
+    taken = ir.Value(name="in", type=element, shape=shape)
+    passed = ir.Node("", "Identity", [taken], name="pass on")
+    made = passed.outputs[0]
+    made.name, made.type, made.shape = "out", element, shape
+    graph = ir.Graph([taken], [made], nodes=[passed], name=name, opset_imports={"": 18})
+    return ir.Model(graph, ir_version=10)

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from mcm_compiler.additions import Optimum
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric, link_loads
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION, MappedChip, MapsChips
 from mcm_compiler.page.contents import Section, Table, View
 from mcm_compiler.report.records.sections import FabricFacts, FabricRow, FloorPlan, UnitCounts
 from mcm_compiler.text.units import escaped, percent_text, printable, seconds_text
+
+FLIT_SIMULATOR = "flit simulator"
 
 CELL = 26
 """Pixels from one switch to the next."""
@@ -153,13 +156,15 @@ DRAWN = 12
 """Floor plans in `report.md`; `report.json` has all."""
 
 
-def fabric_facts(target: MapsChips, mapped: Sequence[MappedChip]) -> FabricFacts:
-    """How chips are laid out.
+def fabric_facts(target: MapsChips, mapped: Sequence[MappedChip]) -> FabricFacts | None:
+    """How chips are laid out; None where none is mapped.
 
     Args:
         target: the package.
         mapped: all used chips of the first pipeline, ascending.
     """
+    if not mapped:
+        return None
     fabric = target.fabric
     return {"sites": _counts(fabric.kind), "chips": [_row(one, fabric) for one in mapped]}
 
@@ -218,6 +223,27 @@ def page_section(report: Mapping[str, Any]) -> Section:
     )
     view = View("floor", {"plans": plans}, "Floor plans of the chips")
     return Section("fabrics", "Floor plans", lead, view, (table,), folded=True)
+
+
+def optimum(report: Mapping[str, Any]) -> Optimum:
+    """The mapping of the slowest chip: the cost model knows no places and routes."""
+    chips = report[FABRIC_SECTION]["chips"]
+    return Optimum(
+        "period of the slowest chip",
+        # A period that may be wrong by some share is taken at its longest.
+        max(row["period_s"] * (1.0 + row["error"]) for row in chips),
+        max(row["bound_s"] for row in chips),
+        FLIT_SIMULATOR,
+        "units_and_channels",
+        ("mappings of these units", "with this partition and these shares of units"),
+    )
+
+
+def busy_with(report: Mapping[str, Any], chip: int) -> tuple[str, list[str]]:
+    """How much of the time the compute units of a mapped chip work."""
+    rows = [row for row in report[FABRIC_SECTION]["chips"] if row["chip"] == chip]
+    work = [f"its compute units work {percent_text(row['utilisation'])} of it" for row in rows]
+    return "fabric", work
 
 
 def chip_figures(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.contracts.fabrics import legality
@@ -14,8 +15,8 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.side_by_side import side_by_side
 from mcm_compiler.text.json_text import leaf_differences
 from mcm_compiler.text.units import count_text
-from mcm_passes.families.fabric.chip_problems import chip_problem
-from mcm_passes.families.fabric.mapping_files import MappingFile, mapping_file_of
+from mcm_passes.families.fabric.chip_mappings import chip_problem
+from mcm_passes.families.fabric.mapping_files import MappingFile, mapping_file_of, read_mappings
 
 _CODES = {
     **dict.fromkeys(("fabric", "lowering", "judge", "physics"), "MCM-M028"),
@@ -24,13 +25,38 @@ _CODES = {
 """Codes of fields that differ; that of figures is MCM-M027."""
 
 
+def read_mapped(
+    folder: Path, files: Collection[str], chips: Sequence[ChipModel], target: MapsChips
+) -> tuple[MappedChip, ...]:
+    """The chips of the mapping files of a folder.
+
+    Raises:
+        CompileError: as `read_mappings`.
+    """
+    models = {chip.chip: chip for chip in chips}
+
+    def by_its_own_names(one: MappedChip) -> MappedChip:
+        """Of chips that are laid out alike a file has the stages of the first alone."""
+        if one.like < 0:
+            return one
+        stages = chip_problem(target, models[one.chip].model).stages
+        if len(stages) != one.problem.num_stages:
+            return one  # the check of mappings tells
+        return replace(one, problem=replace(one.problem, stages=stages))
+
+    found = read_mappings(folder, files, [*models])
+    mapped = (by_its_own_names(one) for file in found for one in file.mapped())
+    return tuple(sorted(mapped, key=lambda one: one.chip))
+
+
 def check_mappings(
-    files: Sequence[MappingFile], chips: Sequence[ChipModel], target: MapsChips
+    folder: Path, names: Collection[str], chips: Sequence[ChipModel], target: MapsChips
 ) -> str:
     """Derives the units of each chip from its model, and plays each mapping again.
 
     Args:
-        files: of the folder.
+        folder: its path.
+        names: of its files.
         chips: the chips' models.
         target: the package.
 
@@ -38,11 +64,12 @@ def check_mappings(
         A summary.
 
     Raises:
-        CompileError: MCM-M028 for other rules, MCM-M025 for other units, MCM-M026 for mappings
-            that are not legal, MCM-M027 for other figures; MCM-M001 to MCM-M005 where a chip's
-            model can no longer be laid out.
+        CompileError: as `read_mappings`; MCM-M028 for other rules, MCM-M025 for other units,
+            MCM-M026 for mappings that are not legal, MCM-M027 for other figures; MCM-M001 to
+            MCM-M005 where a chip's model can no longer be laid out.
     """
     models = {chip.chip: chip for chip in chips}
+    files = read_mappings(folder, names, [*models])
 
     def fault_of(file: MappingFile) -> Diagnostic | None:
         one, *_ = file.mapped()

@@ -5,7 +5,7 @@ Chips that are laid out alike share a file, which has the number of the first of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Meta
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.manifest import Manifest, damaged, folder_record, read_json
+from mcm_compiler.artifact.manifest import damaged, folder_record, read_json
 from mcm_compiler.contracts.fabrics.fabric import MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.target import MappedChip, MapsChips
 from mcm_compiler.diagnostics import CompileError
@@ -178,14 +178,21 @@ def mapping_file_of(one: MappedChip, alike: Sequence[int], target: MapsChips) ->
     )
 
 
-def read_mappings(folder: Path, manifest: Manifest) -> tuple[MappingFile, ...]:
-    """The mapping files that a manifest lists, by name; none where chips are no fabrics.
+def read_mappings(
+    folder: Path, files: Collection[str], used: Sequence[int]
+) -> tuple[MappingFile, ...]:
+    """The mapping files of a folder, by name; none where chips are no fabrics.
+
+    Args:
+        folder: its path.
+        files: that its manifest lists.
+        used: its chips.
 
     Raises:
         CompileError: MCM-A005 for a file that is damaged; MCM-M024 where the files are not about
             the chips of the folder, each once.
     """
-    names = sorted(name for name in manifest.files if layout.is_mapping_file(name))
+    names = sorted(name for name in files if layout.is_mapping_file(name))
     found: list[MappingFile] = []
     for name in names:
         path = folder / name
@@ -195,7 +202,6 @@ def read_mappings(folder: Path, manifest: Manifest) -> tuple[MappingFile, ...]:
         found.append(folder_record(path, data, MappingFile))
     if not found:
         return ()
-    used = [chip.chip for chip in manifest.chips]
     placed = sorted(chip for file in found for chip in file.chips)
     own = [layout.mapping_file(min(file.chips)) for file in found]
     if placed != sorted(used) or own != names:
@@ -205,11 +211,6 @@ def read_mappings(folder: Path, manifest: Manifest) -> tuple[MappingFile, ...]:
             at=", ".join(names[:3]),
         )
     return tuple(found)
-
-
-def mapped_of(files: Sequence[MappingFile]) -> tuple[MappedChip, ...]:
-    """The chips of all files, ascending."""
-    return tuple(sorted((m for file in files for m in file.mapped()), key=lambda m: m.chip))
 
 
 def _columns(kind: type[T], values: Mapping[str, Any]) -> T:

@@ -8,15 +8,16 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.components.device_costs import (
-    calibrated_devices,
-    option_place,
-    with_device_costs,
-)
-from mcm_compiler.components.target_loading import load_box, package_from_text
+from mcm_compiler.components.target_loading import package_from_text
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.contracts.cost import NodeCost
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.placed.device_costs import (
+    calibrated_devices,
+    load_box,
+    option_place,
+    with_device_costs,
+)
 from mcm_compiler.placed.profiles import measured_notes, with_profiles
 from mcm_hardware.measured_times.table import MeasuredTimes
 from tests.generators.placed_models import imported_model

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from mcm_compiler.artifact.manifest import sha256_file
 from mcm_compiler.cli.main import cli
-from mcm_compiler.components.device_costs import device_choices
+from mcm_compiler.placed.device_costs import device_choices
 from mcm_compiler.placed.folder_check import check_placement_folder
 from mcm_compiler.placed.folder_reading import open_placement
 from mcm_compiler.text.spec_text import print_value

@@ -10,9 +10,9 @@ import pytest
 
 from mcm_compiler.api import import_named, place_model
 from mcm_compiler.components import cost_files
-from mcm_compiler.components.target_loading import load_box
 from mcm_compiler.contracts.boxes.box import INPUT, StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.placed.device_costs import load_box
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.profiles import (
     refuse_contradictions,

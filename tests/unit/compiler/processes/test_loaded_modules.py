@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 HOSTS_AND_CLUSTERS = (
-    "mcm_compiler.components.device_costs",
-    "mcm_compiler.contracts.boxes.",
+    "mcm_compiler.contracts.boxes",
     "mcm_compiler.contracts.cluster",
     "mcm_compiler.placed.",
     "mcm_hardware.families.box",

@@ -10,7 +10,8 @@ import pytest
 from automap_dqn.online import OnlineOutcome
 from automap_dqn.planner import AutoMapDqn
 
-from mcm_compiler.components.target_loading import load_cluster, load_target
+from mcm_compiler.components.cluster_loading import load_cluster
+from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.planning import PlanOptions, PlanRequest
 from mcm_models.pipelines.problem import Pipeline
 from mcm_passes.parallelism.plans.auto_map import AutoMap

@@ -10,16 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
-from mcm_compiler.components.target_loading import (
-    load_box,
-    load_cluster,
-    load_package,
-    load_plannable,
-    load_target,
-    package_from_text,
-)
+from mcm_compiler.components.cluster_loading import load_cluster, load_plannable
+from mcm_compiler.components.target_loading import load_package, load_target, package_from_text
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.placed.device_costs import load_box
 from mcm_compiler.registry import TARGETS
 
 NAMES = [r.name for r in TARGETS.registrations() if r.name.startswith("box-")]

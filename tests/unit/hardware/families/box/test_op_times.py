@@ -11,8 +11,8 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.api import import_named
-from mcm_compiler.components.device_costs import option_place, with_device_costs
-from mcm_compiler.components.target_loading import load_box, package_from_text
+from mcm_compiler.components.target_loading import package_from_text
+from mcm_compiler.placed.device_costs import load_box, option_place, with_device_costs
 from mcm_hardware.chip.roofline import device_roofline
 from mcm_hardware.families.box.box_file import built_in_kind
 from mcm_hardware.families.box.step_parts import op_times

@@ -7,10 +7,10 @@ import onnx.parser
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.components.target_loading import load_box
 from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE, BoxTarget, StepProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.graph.states import StatePair
+from mcm_compiler.placed.device_costs import load_box
 from mcm_hardware.families.box.box_package import BoxPackage
 
 BOX = """

@@ -12,8 +12,8 @@ from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.contracts.fabrics.target import MappedChip, UnitChoice
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.ring.ring_target import mcm4
-from mcm_passes.families.fabric.mapping_check import check_mappings
-from mcm_passes.families.fabric.mapping_files import mapped_of, read_mappings, write_mappings
+from mcm_passes.families.fabric.mapping_check import check_mappings, read_mapped
+from mcm_passes.families.fabric.mapping_files import read_mappings, write_mappings
 from tests.generators.fabric_targets import FakeFabrics, cycles, product_chip
 from tests.generators.small_fabric import legal_mappings
 
@@ -37,7 +37,7 @@ def folder(tmp_path):
 
 def manifest_of(folder, chips=(0, 1)):
     files = {path.name: "" for path in folder.iterdir()}
-    return SimpleNamespace(files=files, chips=[SimpleNamespace(chip=chip) for chip in chips])
+    return files, chips
 
 
 def code(act) -> str:
@@ -51,13 +51,13 @@ def changed(folder, change) -> str:
     data = json.loads(path.read_text())
     change(data)
     path.write_text(json.dumps(data))
-    return code(lambda: check_mappings(read_mappings(folder, manifest_of(folder)), CHIPS, TARGET))
+    return code(lambda: check_mappings(folder, manifest_of(folder)[0], CHIPS, TARGET))
 
 
 def test_what_was_written_is_read_and_holds(folder):
-    files = read_mappings(folder, manifest_of(folder))
-    assert [one.like for one in mapped_of(files)] == [-1, 0]
-    assert "1 mapping measured again" in check_mappings(files, CHIPS, TARGET)
+    names = manifest_of(folder)[0]
+    assert [one.like for one in read_mapped(folder, names, CHIPS, TARGET)] == [-1, 0]
+    assert "1 mapping measured again" in check_mappings(folder, names, CHIPS, TARGET)
 
 
 def test_tampering_is_found(folder):
@@ -88,10 +88,10 @@ def test_tampering_is_found(folder):
 
 
 def test_chips_with_other_units_and_targets_without_fabrics_are_told(folder):
-    files = read_mappings(folder, manifest_of(folder))
+    files = manifest_of(folder)[0]
     slower = FakeFabrics(changes={"product": cycles(9)})
-    assert code(lambda: check_mappings(files, CHIPS, slower)) == "MCM-M025"
-    opened = OpenedFolder(folder, manifest_of(folder))
+    assert code(lambda: check_mappings(folder, files, CHIPS, slower)) == "MCM-M025"
+    opened = OpenedFolder(folder, SimpleNamespace(files=manifest_of(folder)[0]))
     opened.__dict__["target"] = mcm4()
     assert code(lambda: opened.mapped) == "MCM-M024"
-    assert read_mappings(folder, SimpleNamespace(files={}, chips=[])) == ()
+    assert read_mappings(folder, {}, ()) == ()

@@ -8,11 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from mcm_compiler.components.target_loading import load_box
 from mcm_compiler.contracts.boxes.bounds import bound_step
 from mcm_compiler.contracts.boxes.box import INPUT, Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.placed.device_costs import load_box
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.bounds.box_bound import bound_step_in_box, check_memory
 from tests.generators.step_problems import random_box, random_placements, random_step, with_memory

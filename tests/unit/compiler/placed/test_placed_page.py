@@ -3,7 +3,9 @@ import pytest
 
 from mcm_compiler.api import place_model
 from mcm_compiler.page.contents import page_bytes
-from mcm_compiler.page.placed_page import (
+from mcm_compiler.placed.folder_reading import open_placement
+from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.placed_page import (
     devices_section,
     placed_graph_section,
     placed_page,
@@ -11,8 +13,6 @@ from mcm_compiler.page.placed_page import (
     segments_section,
     step_section,
 )
-from mcm_compiler.placed.folder_reading import open_placement
-from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placement_checks import ReadPlacement
 from tests.oracles.unpacked import unpacked
 

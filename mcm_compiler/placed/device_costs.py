@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import onnx_ir as ir
 
+from mcm_compiler.additions import other_targets
 from mcm_compiler.components import cost_choice
+from mcm_compiler.components.target_loading import (
+    has_name,
+    load_package,
+    registered,
+    with_described_costs,
+)
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget
 from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.described import Described
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.registry import TARGETS
 
 T = TypeVar("T")
 
@@ -158,3 +168,37 @@ def unknown_kinds(
         for kind in kinds
         if kind not in box.kinds
     ]
+
+
+def load_box(name_or_path: str | os.PathLike[str]) -> BoxTarget:
+    """The box of a name or path, as `load_package`.
+
+    Raises:
+        CompileError: as `load_package`, and MCM-D002 for what is no box.
+    """
+    return _box_only(load_package(name_or_path), str(name_or_path))
+
+
+def given_box(target: str | os.PathLike[str] | BoxTarget) -> BoxTarget:
+    """The box that a name, a path or a box stands for, with the cost models that it describes.
+
+    Raises:
+        CompileError: as `load_box`.
+    """
+    if not has_name(target):
+        return load_box(cast("str", target))
+    return with_described_costs(_box_only(target, target.name))
+
+
+def _box_only(package: Described, place: str) -> BoxTarget:
+    if isinstance(package, BoxTarget):
+        return package
+    boxes = ", ".join(name for name in registered(TARGETS) if name.startswith("box-"))
+    other = other_targets(package)
+    raise CompileError.of(
+        "MCM-D002",
+        f"target {quote(package.name)} is no box of CPUs and GPUs",
+        at=f"target {quote(place)}",
+        hint=f"take a box ({boxes or 'none is installed'}), or a description with "
+        f'family = "box"; for this target there is `mcmc {other.verb if other else "compile"}`',
+    )

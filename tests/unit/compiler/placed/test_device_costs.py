@@ -17,15 +17,16 @@ from mcm_compiler.api import place_model
 from mcm_compiler.cli.main import cli
 from mcm_compiler.components.cost_choice import CostBasis, CostModelMaker, with_cost_model
 from mcm_compiler.components.cost_files import held_files, user_files, with_cost_model_text
-from mcm_compiler.components.device_costs import (
+from mcm_compiler.components.target_loading import package_from_text
+from mcm_compiler.contracts.cost import NodeCost
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.placed.device_costs import (
     TakesDeviceCosts,
     device_choices,
+    load_box,
     option_place,
     with_device_costs,
 )
-from mcm_compiler.components.target_loading import load_box, package_from_text
-from mcm_compiler.contracts.cost import NodeCost
-from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.registry import COST_MODELS, register
 from mcm_hardware.families.box.box_package import BoxPackage
