@@ -1,7 +1,7 @@
 # Everything runs in .venv, which the first target makes from requirements.lock.
 #   make demo     write a ResNet-50, compile it for 36 chips, check the result
 #   make test     all tests        make lint    style, types and layers
-#   make walls    all but the ring without the ring
+#   make walls    all but each product without the product
 #   make docs     the documents as a site in build/site
 #   make coverage what the tests reach, by package
 #   make bench    measured bars    make format  rewrite in the project's style
@@ -59,7 +59,7 @@ lint: $(READY)
 	python tools/check_prose.py
 
 walls: $(READY)
-	python tools/without_ring.py
+	python tools/without.py
 
 docs: $(READY)
 	mkdocs build --strict --quiet
