@@ -83,9 +83,12 @@ def test_workers_of_a_scheduler_run_chips(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     folder = tmp_path / "out"
     expected = run("torch_if_opset13", folder)
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
-    ) as cluster:
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
         found = entry.run_pipelined(folder, None, inferences=1, scheduler=cluster.scheduler_address)
     assert found.data["outputs_equal"]
     assert found.data["cores"] == 2

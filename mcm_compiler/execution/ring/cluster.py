@@ -56,7 +56,8 @@ def run_on_cluster(plan: RingPlan, scheduler: str) -> tuple[RingPlan, RingResult
     Raises:
         CompileError: as `dask_client`.
     """
-    with closing(dask_client(scheduler)) as client:
+    # Actors belong to the current client, of which a process may have others.
+    with closing(dask_client(scheduler)) as client, client.as_current():
         workers = sorted(client.nthreads())
         plan = replace(plan, cores=tuple(range(len(workers))))
         try:
