@@ -17,11 +17,10 @@ from mcm_compiler.contracts.chips import is_relay, kernels_of
 from mcm_compiler.contracts.cost import CalibratesCosts, Calibration, MeasuredKernels
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.measuring.devices import DEVICES
 from mcm_compiler.measuring.times_files import (
     changed_machine,
-    machine_facts,
     machine_file,
+    note_of_machine,
     read_machine,
 )
 from mcm_compiler.text.toml_description import parse_description, to_toml, toml_text
@@ -123,10 +122,6 @@ def _machine_notes(machines: Sequence[tuple[Path, Mapping[str, Any]]]) -> Iterat
     """MCM-C013 for each table of another machine than the first one, or than this one."""
     (place, first), *others = machines
     facts = first["machine"]
-    if facts.get("device") in DEVICES:
-        now = machine_facts(DEVICES.get(facts["device"])())
-        if (note := changed_machine(facts, now, str(place))) is not None:
-            yield note
-    for place, other in others:
-        if (note := changed_machine(other["machine"], facts, str(place))) is not None:
-            yield note
+    notes = [note_of_machine(place, facts)]
+    notes += [changed_machine(other["machine"], facts, str(at)) for at, other in others]
+    yield from filter(None, notes)

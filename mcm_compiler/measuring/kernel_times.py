@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import pickle
 import signal
@@ -13,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -25,6 +27,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.inputs import random_batches
 from mcm_compiler.execution.runner import run_batches
 from mcm_compiler.graph.rounds import class_of
+from mcm_compiler.measuring.attempts import Attempts
 from mcm_compiler.measuring.devices import MeasuringDevice, Profile
 from mcm_compiler.measuring.executed_nodes import ExecutedNodes, seconds_of_kernels
 from mcm_compiler.measuring.lone_kernels import kernel_model, scaled_to_chip
@@ -104,6 +107,7 @@ def measure_folder(
     record: Record = lambda attempt: None,
     passes: int = PASSES,
     budget: KernelBudget | None = None,
+    kept: Path | None = None,
 ) -> MeasuredFolder:
     """Measures each chip's model in sessions of its own, in child processes.
 
@@ -114,6 +118,7 @@ def measure_folder(
         record: is given each attempt before it begins.
         passes: sessions of each chip.
         budget: of kernels that are timed alone; None for all.
+        kept: folder that records sessions until the measurement is done; see `Attempts`.
 
     Raises:
         CompileError: MCM-C010 where more than `MOST_UNMAPPED` of the time of a chip belongs to no
@@ -122,6 +127,7 @@ def measure_folder(
     quiet_onnxruntime()  # once for all children
     batches = inputs or random_batches(opened.source)
     found = _Found()
+    attempts = Attempts(kept, _identity(opened, device, batches))
     graphs = {chip.chip: chip.model.graph for chip in opened.chips}
 
     def run(chip: int, model: Path, feeds: list[dict[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -130,8 +136,9 @@ def measure_folder(
             attempt = f"chip {chip}, session {number + 1} of {passes}"
             record(attempt)
             with doing(f"measuring {attempt} on {device.name}"):
+                session = partial(_profile, device, model, feeds)
                 try:
-                    profiles.append(_profile(device, model, feeds))
+                    profiles.append(attempts.profile(attempt, session))
                 except ChildDiedError as error:
                     found.diagnostics.append(_died(attempt, device, error))
         if not profiles:
@@ -142,7 +149,7 @@ def measure_folder(
         else:
             chip_s = min(profile.seconds for profile in profiles)
             found.how, found.chip_s[chip] = ALONE, chip_s
-            _take_alone(found, chip, graphs[chip], device, record, opened.target, budget)
+            _take_alone(found, chip, graphs[chip], device, record, opened.target, budget, attempts)
         return profiles[0].outputs
 
     manifest = opened.manifest
@@ -160,7 +167,21 @@ def measure_folder(
             [*found.diagnostics, Diagnostic("MCM-C014", "no kernel has a measured time")]
         )
     share = found.unmapped_s / found.nodes_s if found.nodes_s else 0.0
+    attempts.done()
     return MeasuredFolder(kernels, found.chip_s, share, tuple(found.diagnostics))
+
+
+def _identity(
+    opened: OpenedFolder, device: MeasuringDevice, batches: Sequence[Mapping[str, Any]]
+) -> object:
+    given = [
+        {
+            name: hashlib.sha256(np.asarray(array).tobytes()).hexdigest()
+            for name, array in one.items()
+        }
+        for one in batches
+    ]
+    return [dict(opened.manifest.files), device.name, dict(device.facts()), given]
 
 
 def kernel_name(nodes: Sequence[ir.Node]) -> str:
@@ -261,6 +282,7 @@ def _take_alone(
     record: Record,
     target: Target,
     budget: KernelBudget | None,
+    attempts: Attempts,
 ) -> None:
     """Adds the times of one chip's kernels on a device without a profiler, each in a child."""
     alone_s: dict[str, float] = {}
@@ -273,11 +295,12 @@ def _take_alone(
     with tempfile.TemporaryDirectory(prefix="mcmc-kernels-") as scratch:
         path = Path(scratch) / "kernel.onnx"
         for names in chosen:
-            record(f"chip {chip}, kernel {quote(names[0])} alone")
+            record(attempt := f"chip {chip}, kernel {quote(names[0])} alone")
             try:
                 proto = kernel_model(graph, kernels[names[0]])
                 onnx.save(proto, str(path))
-                profile = _profile(device, path, random_batches(ir.from_proto(proto)))
+                feeds = random_batches(ir.from_proto(proto))
+                profile = attempts.profile(attempt, partial(_profile, device, path, feeds))
             except (ChildDiedError, CompileError):
                 lost.append(names[0])
                 continue

@@ -68,6 +68,7 @@ def measured(
     progress: Callable[[str], None],
     most: int | None = None,
     known: Path | None = None,
+    kept: Path | None = None,
 ) -> Measurement:
     """Measures a compiled folder, or a model that is compiled for a target first.
 
@@ -79,6 +80,7 @@ def measured(
         progress: called with each step.
         most: distinct kernels of each chip that are timed alone; None for all.
         known: kernels of other models, to choose them by.
+        kept: as of `measure_folder`.
 
     Raises:
         CompileError: MCM-C004 for a file that cannot be read; as `device_of`, `compile_model`,
@@ -92,7 +94,12 @@ def measured(
         budget = None if most is None else KernelBudget(most, str(machine["name"]), read)
         given = None if inputs is None else [read_npz(inputs)]
         result = measure_folder(
-            opened, found, given, lambda attempt: progress(f"measure {attempt}"), budget=budget
+            opened,
+            found,
+            given,
+            lambda attempt: progress(f"measure {attempt}"),
+            budget=budget,
+            kept=kept,
         )
         return _measurement(opened, found, machine, result)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.measuring.devices import MeasuringDevice
+from mcm_compiler.measuring.devices import DEVICES, MeasuringDevice
 from mcm_compiler.measuring.kernel_times import KernelTime
+from mcm_compiler.text.spec_text import parse_one
 from mcm_compiler.text.toml_description import parse_description, read_description, to_toml
 
 COLUMNS = ("kernel", "seconds", "spread", "count", "how", "machine")
@@ -60,6 +61,30 @@ def read_machine(path: Path) -> Mapping[str, Any]:
         message = "the file does not name the machine that was measured"
         raise CompileError.of("MCM-C013", message, at=str(path))
     return data
+
+
+def note_of_machine(place: Path, facts: Mapping[str, Any]) -> Diagnostic | None:
+    """MCM-C013 where the machine of a file is not this one; None also for unknown devices."""
+    device = str(facts.get("device"))
+    if device not in DEVICES:
+        return None
+    return changed_machine(facts, machine_facts(DEVICES.get(device)()), str(place))
+
+
+def machine_notes(cost_model: str) -> list[Diagnostic]:
+    """MCM-C013 for each file of a cost model that has times of another machine than this one.
+
+    Args:
+        cost_model: its text; files without that of a machine next to them are passed over.
+
+    Raises:
+        CompileError: as `read_machine`.
+    """
+    options = parse_one(cost_model).options
+    places = [machine_file(Path(value)) for _, value in options if value.endswith(".csv")]
+    known = [(place, read_machine(place)["machine"]) for place in places if place.is_file()]
+    notes = [note_of_machine(place, facts) for place, facts in known]
+    return [note for note in notes if note is not None]
 
 
 def changed_machine(

@@ -92,6 +92,10 @@ def command(
     guard = Guard(junit, baseline, max_regression)
     sensitive = sensitivities or (html and gives_figures(options.passes))
     settings = Settings(target, options, force, diagnosed, strict, html, sensitive)
+    if options.cost_model is not None:
+        from mcm_compiler.measuring.times_files import machine_notes
+
+        show_diagnostics(machine_notes(options.cost_model))
     first, *further = models
     if profile:
         unfit = {

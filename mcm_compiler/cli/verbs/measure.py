@@ -56,6 +56,7 @@ def command(
 
     Each chip's model runs in sessions of its own, in child processes; the profile of a session
     gives the time of every kernel. Writes a table for --cost-model, and the machine next to it.
+    After a crash the same command goes on with the sessions that are left.
     """
     from mcm_compiler.cli import show
     from mcm_compiler.cli.output_files import refuse_existing, write_with_parents
@@ -77,8 +78,9 @@ def command(
         if busy and folder is not None:
             found = measured_by_busy(folder, device, busy)
         else:
+            kept = table.with_name(f"{table.name}.sessions")
             found = measured(
-                model, target, device, inputs, progress or (lambda text: None), most, known
+                model, target, device, inputs, progress or (lambda text: None), most, known, kept
             )
     show_diagnostics(found.result.diagnostics)
     name = str(found.machine["name"])

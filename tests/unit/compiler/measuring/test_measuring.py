@@ -21,6 +21,7 @@ from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import run_batches
 from mcm_compiler.measuring import kernel_times
+from mcm_compiler.measuring.attempts import Attempts
 from mcm_compiler.measuring.calibrated_target import calibrated_target
 from mcm_compiler.measuring.devices import MeasuringDevice, Profile
 from mcm_compiler.measuring.executed_nodes import ExecutedNodes, seconds_of_kernels
@@ -31,9 +32,11 @@ from mcm_compiler.measuring.times_files import (
     changed_machine,
     machine_facts,
     machine_file,
+    machine_notes,
     machine_text,
     times_text,
 )
+from mcm_compiler.processes.bounded_child import ChildDiedError
 from mcm_hardware.measured_times.onnxruntime_device import OnnxRuntimeDevice
 
 MODEL = "zoo:plain-cnn{image_size=16,stages=2,blocks=1,width=16}"
@@ -97,6 +100,55 @@ def test_crash_costs_one_chip(opened: OpenedFolder) -> None:
     assert part.diagnostics[0].at == "chip 1, session 1 of 2"
     assert set(part.chip_s) == {0}
     assert 0 < len(part.kernels) < len(whole.kernels)
+
+
+def test_measurement_goes_on_after_a_crash(
+    opened: OpenedFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = measure_folder(opened, Fake())
+
+    def ended_by_the_second_chip(attempt: str) -> None:
+        if attempt.startswith("chip 1, session 2"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure_folder(opened, Fake(), None, ended_by_the_second_chip, kept=tmp_path / "sessions")
+    (folder,) = tmp_path.iterdir()
+    assert len(list(folder.iterdir())) == 3
+    sessions: list[str] = []
+    profiled = kernel_times._profile  # pyright: ignore[reportPrivateUsage]
+
+    def counted(device: MeasuringDevice, model: Path, feeds: list[dict[str, Any]]) -> Profile:
+        sessions.append(model.name)
+        return profiled(device, model, feeds)
+
+    monkeypatch.setattr(kernel_times, "_profile", counted)
+    assert measure_folder(opened, Fake(), kept=tmp_path / "sessions") == whole
+    assert sessions == ["chip_01.onnx"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_session_that_ended_a_measurement_is_not_tried_again(tmp_path: Path) -> None:
+    attempts = Attempts(tmp_path / "sessions", "of a model")
+    profile = Profile(1.0, [{"y": np.ones(2, np.float32)}], 1, {"n": 0.5}, b"model")
+
+    def dies() -> Profile:
+        (file,) = tmp_path.glob("sessions-*/*")
+        assert not file.stat().st_size  # recorded before it starts
+        raise ChildDiedError("SIGSEGV")
+
+    with pytest.raises(ChildDiedError, match="SIGSEGV"):
+        attempts.profile("chip 0", dies)
+    attempts.profile("chip 0", lambda: profile)
+    again = attempts.profile("chip 0", dies)
+    np.testing.assert_array_equal(again.outputs[0]["y"], profile.outputs[0]["y"])
+    assert (again.seconds, again.node_s, again.executed) == (1.0, {"n": 0.5}, b"model")
+    (file,) = tmp_path.glob("sessions-*/*")
+    file.write_bytes(b"")  # as a crash of this process leaves it
+    with pytest.raises(ChildDiedError, match="an earlier measurement ended with it"):
+        attempts.profile("chip 0", lambda: profile)
+    attempts.done()
+    assert not list(tmp_path.iterdir())
 
 
 class Endless(Fake):
@@ -242,6 +294,18 @@ def test_calibration_names_what_changed_on_the_machine(
     (note,) = calibrated_target([(opened.path, table)]).diagnostics
     assert (note.code, note.at) == ("MCM-C013", str(tmp_path / "t.machine.toml"))
     assert "runtime: 'onnxruntime 0.1' then" in note.message
+
+
+def test_compile_names_what_changed_on_the_machine(opened: OpenedFolder, tmp_path: Path) -> None:
+    table = measured_files(opened, tmp_path, cpu="slide rule")
+    (note,) = machine_notes(f"table{{file={table}}}")
+    assert (note.code, note.at) == ("MCM-C013", str(tmp_path / "t.machine.toml"))
+    assert "cpu: 'slide rule' then" in note.message
+    measured_files(opened, tmp_path)
+    assert machine_notes(f"table{{file={table}}}") == []
+    machine_file(table).unlink()
+    assert machine_notes(f"table{{file={table}}}") == []
+    assert machine_notes("roofline") == []
 
 
 def test_folders_of_different_targets_are_not_calibrated_together(
