@@ -140,6 +140,20 @@ def test_pages_show_what_records_hold(
     assert table in shown
 
 
+def test_races_are_recorded_on_the_page_and_reach_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
+    monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
+    import lcm_racing as study
+
+    record = json.loads(study.RECORD.read_text(encoding="utf-8"))
+    assert record["knows"] == study.knows(study.FLOWS[0])
+    assert study.page_of(record["rows"]) in study.PAGE.read_text(encoding="utf-8")
+    for limit in {row["limit"] for row in record["rows"]}:
+        rows = [row for row in record["rows"] if row["limit"] == limit]
+        found = study.compared(rows, sorted({row["flow"] for row in rows}), study.BASE)
+        assert min(row.ratio for row in found) > 0.97
+
+
 def test_plots_are_there_and_draw_what_tables_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
     monkeypatch.delitem(sys.modules, "lcm_study", raising=False)

@@ -113,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def refusal() -> str:
-    """The code of the diagnostic by which the compiler's own network is refused.
+    """The code of the diagnostic by which the recorded network is refused.
 
     Raises:
         SystemExit: if it is not.
@@ -150,7 +150,7 @@ def compared_flows(
     """Flows on the held-out blocks of a lowering, each over the heuristic as published."""
     fabric: Fabric = fabric_12().fabric
     flows = [flow for flow in FLOWS if flow.name in SHARED]
-    own = Flow("the compiler's own network", "gnn", learned=RECORDED_NETWORK)
+    own = Flow("the recorded network", "gnn", learned=RECORDED_NETWORK)
     flows.append(own)
     if LOWERINGS[lowering] is CHANGED:
         model = f"gnn{{checkpoint={retrained_model}}}"
@@ -180,7 +180,7 @@ def page_of(record: dict[str, Any]) -> str:
     )
     lines += [
         "",
-        f"{record['limit']} each. The compiler's own network is refused on the changed lowering "
+        f"{record['limit']} each. The recorded network is refused on the changed lowering "
         f"({record['refused']}). The new one learned from {training['measurements']} measurements "
         f"of {training['graphs']} blocks{cost}.",
     ]
