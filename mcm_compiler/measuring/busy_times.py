@@ -142,13 +142,14 @@ def times_of_busy(files: Sequence[BusyFile]) -> tuple[KernelTime, ...]:
     names = [name for name, prior in priors.items() if prior.seconds > 0.0]
     sums = [chip for one in files for chip in one.chips if chip.kernels]
     counts = np.array([[chip.kernels.get(name, 0) for name in names] for chip in sums], float)
-    seconds, deviation = updated_times(
+    seconds, covariance = updated_times(
         np.array([priors[name].seconds for name in names]),
         [priors[name].kind for name in names],
         counts,
         np.array([chip.seconds for chip in sums]),
         np.array([chip.repeat_error for chip in sums]),
     )
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     inferences = sum(one.inferences for one in files)
     return tuple(
         KernelTime(name, float(s), float(d / s), inferences, BUSY_SUMS)

@@ -36,9 +36,10 @@ def updated_times(
         noise: `[sums]`, repeat error as a share.
 
     Returns:
-        `[kernels]` times and their standard deviations.
+        `[kernels]` times and `[kernels, kernels]` their covariance.
     """
-    level = float(np.exp(np.mean(np.log(busy_s / (counts @ prior_s)))))
+    levels = np.log(busy_s / (counts @ prior_s))
+    level = float(np.exp(levels.mean())) if levels.size else 1.0
     mean = level * prior_s
     alike = np.equal.outer(np.asarray(kinds), np.asarray(kinds))
     shares = COMMON**2 + KIND**2 * alike + OWN**2 * np.eye(len(mean))
@@ -46,5 +47,4 @@ def updated_times(
     error = np.diag((np.maximum(noise, LEAST_NOISE) * busy_s) ** 2)
     gain = np.linalg.solve(counts @ covariance @ counts.T + error, counts @ covariance).T
     updated = mean + gain @ (busy_s - counts @ mean)
-    variance = np.diag(covariance - gain @ counts @ covariance)
-    return np.maximum(updated, _LEAST * mean), np.sqrt(np.maximum(variance, 0.0))
+    return np.maximum(updated, _LEAST * mean), covariance - gain @ counts @ covariance

@@ -64,12 +64,12 @@ def test_sums_come_out_as_measured_and_what_is_known_is_more_certain():
     prior_s, kinds, true_s = machine(0)
     counts = cuts(0, 1)
     busy_s = counts @ true_s
-    times_s, deviation_s = updated_times(prior_s, kinds, counts, busy_s, np.zeros(2))
+    times_s, covariance = updated_times(prior_s, kinds, counts, busy_s, np.zeros(2))
     assert counts @ times_s == pytest.approx(busy_s, rel=0.01)
     alone = np.eye(KERNELS)[:1]
-    _, known_s = updated_times(prior_s, kinds, alone, alone @ true_s, np.zeros(1))
-    assert known_s[0] < 0.05 * known_s[1]
-    assert np.all(deviation_s > 0)
+    _, known = updated_times(prior_s, kinds, alone, alone @ true_s, np.zeros(1))
+    assert known[0, 0] < 0.05**2 * known[1, 1]
+    assert np.all(np.diag(covariance) > 0)
 
 
 def test_no_kernel_takes_a_negative_time():
