@@ -114,29 +114,23 @@ def ring_lines(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     """A measurement in words, as rows of a label and a text."""
     elapsed = seconds_text(data["period_wall_s"]) if data["period_wall_s"] else "not measured"
     period = f"{seconds_text(data['period_cpu_s'])} of CPU time per inference"
-    rows = [
-        (
-            "period",
-            f"{period} (repeat error {percent_text(data['repeat_error'])}); elapsed {elapsed}",
-        ),
-        ("predicted", "nothing"),
-        ("outputs", "bit-identical to those of the chain"),
-        ("machine", f"{data['cores']} cores, load {data['load']:.1f} at the end"),
-    ]
+    error, predicted = percent_text(data["repeat_error"]), "nothing"
     if data["predicted_period_s"]:
         factor = f"chips take {data['level']:.3g} times as long as predicted"
-        rows[1] = (
-            "predicted",
-            f"{seconds_text(data['predicted_period_s'])} on {data['target']}; {factor}",
-        )
-    if not data["outputs_equal"]:
-        rows[2] = ("outputs", f"those of the chain within {data['max_abs_error']:.3g}")
+        predicted = f"{seconds_text(data['predicted_period_s'])} on {data['target']}; {factor}"
+    drawn = count_text(data["random_inputs"], "random one")
+    outputs = f"those of the chain within {data['max_abs_error']:.3g}"
+    machine = f"{data['cores']} cores, load {data['load']:.1f} at the end"
     if data["scheduler"]:
         workers = count_text(data["cores"], "worker")
-        rows[3] = ("machine", f"{workers} of {data['scheduler']}; tensors travel through this one")
-    if data["random_inputs"]:
-        rows.insert(2, ("inputs", f"{count_text(data['random_inputs'], 'random one')}"))
-    return rows
+        machine = f"{workers} of {data['scheduler']}; tensors travel through this one"
+    return [
+        ("period", f"{period} (repeat error {error}); elapsed {elapsed}"),
+        ("predicted", predicted),
+        *([("inputs", drawn)] if data["random_inputs"] else []),
+        ("outputs", "bit-identical to those of the chain" if data["outputs_equal"] else outputs),
+        ("machine", machine),
+    ]
 
 
 def chip_table(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:

@@ -31,3 +31,11 @@ def test_every_point_has_its_place_shape_and_label() -> None:
 
 def test_points_at_zero_have_a_picture() -> None:
     assert "<circle" in scatter([Dot(0.0, 0.0, None, True, "nothing")], "x", "y")
+
+
+def test_a_line_shows_where_both_axes_are_equal() -> None:
+    dots = [Dot(4.0, 1.0, None, True, "")]
+    assert scatter(dots, "x", "y").count("<path") == 0
+    # Axes end at 5 and 1: the line leaves the picture upwards at a fifth of its width.
+    across = 92 + (760 - 92 - 20) / 5
+    assert f'd="M92.0 324.0L{across:.1f} 20.0"' in scatter(dots, "x", "y", equal=True)
