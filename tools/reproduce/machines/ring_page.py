@@ -31,7 +31,7 @@ _PAGE = """\
 
 How well does the compiler predict what a machine does? The machine here is a ring of processes,
 each on one core ([how it runs](../how-to/run-folders.md#as-a-ring-of-processes)): {cpu}, {cores}
-cores, {runtime}, one thread each. No accelerator was measured.
+cores, {runtime}, one thread each. Four processes share the cores. No accelerator was measured.
 
 Measured periods are {levels} times the predicted ones (medians by model and number of chips).
 
