@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import onnx_ir as ir
@@ -31,6 +31,50 @@ MAX_REFUSED = 5
 """Ops that are told not to be divided along rows."""
 
 _Divided = tuple[sharding.OperatorSharding, oversized.Oversized]
+
+
+@dataclass(frozen=True)
+class _Division:
+    """A model while it is divided, with the pieces of outputs so far."""
+
+    model: ir.Model
+    context: PassContext
+    limits: PackageLimits
+    cost_model: CostModel
+    costed: bool
+    parts: dict[str, sharding.OutputPart] = field(default_factory=dict[str, sharding.OutputPart])
+
+    @property
+    def plan(self) -> FusionPlan:
+        return FUSION_PLAN.find(self.model) or FusionPlan(())
+
+    def unfuse(self, nodes: Sequence[ir.Node]) -> None:
+        if nodes and FUSION_PLAN.present(self.model):
+            FUSION_PLAN.set(self.model, plan_without(self.plan, nodes))
+
+    def price(self, nodes: Iterable[ir.Node]) -> None:
+        for node in nodes if self.costed else ():
+            NODE_COST.set(node, self.cost_model.node_cost(node))
+
+    def in_pieces(self, concat: ir.Node, fraction: float) -> dict[str, sharding.OutputPart]:
+        """Lets an output leave in pieces where no chip has room to put it together."""
+        limits = self.limits
+        sizes = [
+            self.cost_model.storage_bytes(piece) for piece in concat.inputs if piece is not None
+        ]
+        taken = output_pieces.gather_bytes(sizes, limits.channel_slots)
+        if taken <= fraction * max(limits.sram_bytes):
+            return {}
+        joined = output_pieces.joined_output(self.model.graph, concat)
+        return {} if joined is None else output_pieces.leave_in_pieces(self.model.graph, joined)
+
+    def place(self, pieces: Mapping[str, sharding.OutputPart]) -> None:
+        """Adds the pieces of one output, which may be a piece itself."""
+        places = list(pieces.values())
+        within = self.parts.pop(places[0].output, None)
+        if within is None:
+            self.context.report(output_pieces.pieces_note(places, self.limits))
+        self.parts.update({name: replace(part, within=within) for name, part in pieces.items()})
 
 
 @dataclass(frozen=True)
@@ -90,35 +134,35 @@ class ShardOversized(Pass):
             CompileError: MCM-P003 for each operator that fits no chip and cannot be split,
                 MCM-P004 if the package has less memory than the model has weights.
         """
-        target = context.target
-        cost_model = target.cost_model()
-        limits = self._limits(target)
-        in_pieces = STATES.present(model) and self._cut_caches(model, context, limits)
-        parts = dict(sharding.OUTPUT_PARTS.find(model) or {})
-        taken = self._cut_kernels(model, context, parts, limits, for_memory=True)
+        limits = self._limits(context.target)
+        costed = NODE_COST.present(model)
+        division = _Division(model, context, limits, context.target.cost_model(), costed)
+        in_pieces = STATES.present(model) and self._cut_caches(division)
+        division.parts.update(sharding.OUTPUT_PARTS.find(model) or {})
+        taken = self._cut_kernels(division, for_memory=True)
         # Tiles of rows read a streamed weight each, so that they are made of whole ops.
         rows_first = bool(self.tile_rows) and limits.stream_bytes_per_s > 0.0
         if rows_first:
-            self._cut_sums(model, context, limits)
-        tiled = rows_first and self._divide_all_rows(model, context, parts, limits, taken)
+            self._cut_sums(division)
+        tiled = rows_first and self._divide_all_rows(division, taken)
         tiles = () if rows_first else taken
-        states = STATES.present(model)
-        demands = oversized.WeightDemands(model.graph, cost_model, limits, tiles, states=states)
+        demands = oversized.WeightDemands(
+            model.graph, division.cost_model, limits, tiles, states=STATES.present(model)
+        )
         demand = demands.above(self.fraction)
-        faults = _faults(demand, target, limits)
-        CompileError.raise_any(faults)
-        self._slice_weights(model, context, parts, limits, demand)
+        CompileError.raise_any(_faults(demand, context.target, limits))
+        self._slice_weights(division, demand)
         if not rows_first:
-            tiled = self._divide_all_rows(model, context, parts, limits, taken)
-        sharding.OUTPUT_PARTS.set(model, parts)
+            tiled = self._divide_all_rows(division, taken)
+        sharding.OUTPUT_PARTS.set(model, division.parts)
         return bool(demand.oversized) or tiled or in_pieces
 
-    def _cut_caches(self, model: ir.Model, context: PassContext, limits: PackageLimits) -> bool:
+    def _cut_caches(self, division: _Division) -> bool:
         """Divides caches by heads, as `caches` or the size of a chip says."""
         from mcm_passes.parallelism.row_tiles import cache_cuts
 
-        plan, cost_model = FUSION_PLAN.find(model) or FusionPlan(()), context.target.cost_model()
-        room, sequences = max(limits.sram_bytes), context.options.sequences or 1
+        model, context, cost_model = division.model, division.context, division.cost_model
+        room, sequences = max(division.limits.sram_bytes), context.options.sequences or 1
         least = cache_cuts.least_pieces(model, cost_model, room, self.fraction, sequences)
         if (pieces := max(self.caches, least)) < 2:
             return False
@@ -126,21 +170,18 @@ class ShardOversized(Pass):
         context.report(cache_cuts.cache_note(model, cuts))
         if not cuts:
             return False
-        done = cache_cuts.cut_caches(model, cost_model, plan, cuts)
+        done = cache_cuts.cut_caches(model, cost_model, division.plan, cuts)
         FUSION_PLAN.set(model, done.plan)
-        for node in done.nodes if NODE_COST.present(model) else ():
-            NODE_COST.set(node, cost_model.node_cost(node))
+        division.price(done.nodes)
         return True
 
-    def _cut_sums(self, model: ir.Model, context: PassContext, limits: PackageLimits) -> None:
+    def _cut_sums(self, division: _Division) -> None:
         from mcm_passes.parallelism.row_tiles import inner_sums
 
-        cost_model, plan = context.target.cost_model(), FUSION_PLAN.find(model)
-        for node, parts in inner_sums.long_products(model.graph, cost_model, limits):
-            if plan is not None:
-                plan = plan_without(plan, [node])
-                FUSION_PLAN.set(model, plan)
-            context.report(
+        graph, limits = division.model.graph, division.limits
+        for node, parts in inner_sums.long_products(graph, division.cost_model, limits):
+            division.unfuse([node])
+            division.context.report(
                 Diagnostic(
                     "MCM-P011",
                     f"few columns of its weight fit a chip of {bytes_text(max(limits.sram_bytes))} "
@@ -148,41 +189,25 @@ class ShardOversized(Pass):
                     at=f"node {quote(node.name or '')} ({quote(node.op_type)})",
                 )
             )
-            made = inner_sums.cut_sum(model.graph, node, parts)
-            for op in made if NODE_COST.present(model) else ():
-                NODE_COST.set(op, cost_model.node_cost(op))
+            division.price(inner_sums.cut_sum(graph, node, parts))
 
-    def _slice_weights(
-        self,
-        model: ir.Model,
-        context: PassContext,
-        parts: dict[str, sharding.OutputPart],
-        limits: PackageLimits,
-        demand: oversized.WeightDemand,
-    ) -> None:
-        """Divides ops by their weights; `parts` takes pieces of outputs."""
-        costed, cost_model = NODE_COST.present(model), context.target.cost_model()
-        plan = FUSION_PLAN.find(model)
+    def _slice_weights(self, division: _Division, demand: oversized.WeightDemand) -> None:
+        """Divides ops by their weights."""
+        model, context, limits = division.model, division.context, division.limits
         earlier = sharding.SHARDING_PLAN.find(model)
         records = list(earlier.operators) if earlier is not None else []
         if self.tile_rows and limits.stream_bytes_per_s > 0.0:
-            demand = replace(
-                demand, oversized=self._slice_kernels(model, context, records, limits, demand)
-            )
-            plan = FUSION_PLAN.find(model)
-        if plan is not None and demand.oversized:
-            FUSION_PLAN.set(model, plan_without(plan, [found.node for found in demand.oversized]))
+            demand = replace(demand, oversized=self._slice_kernels(division, records, demand))
+        division.unfuse([found.node for found in demand.oversized])
         sharder, divided = oversized.OperatorSharder(model.graph), list[_Divided]()
         for found in demand.oversized:
-            stored_bytes = cost_model.storage_bytes(found.weight)
+            stored_bytes = division.cost_model.storage_bytes(found.weight)
             record, nodes = sharder.shard(found)
             records.append(replace(record, weight_bytes=stored_bytes))
-            if costed:
-                for node in nodes:
-                    NODE_COST.set(node, cost_model.node_cost(node))
+            division.price(nodes)
             divided.append((record, found))
-            if pieces := _in_pieces(model.graph, nodes[-1], cost_model, limits, self.fraction):
-                parts |= pieces
+            if pieces := division.in_pieces(nodes[-1], self.fraction):
+                division.parts.update(pieces)
                 context.report(output_pieces.pieces_note(list(pieces.values()), limits))
         for note in _notes(divided, limits, demand.full, self.fraction):
             context.report(note)
@@ -190,10 +215,8 @@ class ShardOversized(Pass):
 
     def _slice_kernels(
         self,
-        model: ir.Model,
-        context: PassContext,
+        division: _Division,
         records: list[sharding.OperatorSharding],
-        limits: PackageLimits,
         demand: oversized.WeightDemand,
     ) -> tuple[oversized.Oversized, ...]:
         """Divides ops with those that run with them, whose results their readers put together.
@@ -203,7 +226,7 @@ class ShardOversized(Pass):
         """
         from mcm_passes.parallelism.row_tiles import kernel_cuts, tile_rewriting
 
-        plan, cost_model = FUSION_PLAN.find(model) or FusionPlan(()), context.target.cost_model()
+        model, plan, cost_model = division.model, division.plan, division.cost_model
         kernels = kernel_cuts.KernelCuts(model, cost_model, plan)
         rest: list[oversized.Oversized] = []
         divided: list[_Divided] = []
@@ -229,45 +252,29 @@ class ShardOversized(Pass):
             )
             records.append(record)
             divided.append((record, found))
-        for note in _notes(divided, limits, demand.full, self.fraction):
-            context.report(note)
+        for note in _notes(divided, division.limits, demand.full, self.fraction):
+            division.context.report(note)
         if cuts:
             plan = FusionPlan(tuple(group for group in groups.values() if len(group.nodes) > 1))
             done = kernel_cuts.cut_kernels(model, cost_model, plan, cuts)
             FUSION_PLAN.set(model, done.plan)
-            for node in done.nodes if NODE_COST.present(model) else ():
-                NODE_COST.set(node, cost_model.node_cost(node))
+            division.price(done.nodes)
         return tuple(rest)
 
-    def _divide_all_rows(
-        self,
-        model: ir.Model,
-        context: PassContext,
-        parts: dict[str, sharding.OutputPart],
-        limits: PackageLimits,
-        taken: set[ir.Node],
-    ) -> bool:
+    def _divide_all_rows(self, division: _Division, taken: set[ir.Node]) -> bool:
         """Divides kernels that take long, and then what no chip can hold; `taken` are new ops."""
-        taken |= self._cut_kernels(model, context, parts, limits, for_memory=False)
-        return self._divide_rows(model, context, parts, limits, taken) or bool(taken)
+        taken |= self._cut_kernels(division, for_memory=False)
+        return self._divide_rows(division, taken) or bool(taken)
 
-    def _cut_kernels(
-        self,
-        model: ir.Model,
-        context: PassContext,
-        parts: dict[str, sharding.OutputPart],
-        limits: PackageLimits,
-        *,
-        for_memory: bool,
-    ) -> set[ir.Node]:
+    def _cut_kernels(self, division: _Division, *, for_memory: bool) -> set[ir.Node]:
         """Divides kernels of windows for `tile_rows`, or what takes long; the new ops."""
         if not (self.tile_rows if for_memory else self.grain):
             return set()
         # Most models are compiled without: they load no rules.
         from mcm_passes.parallelism.row_tiles import kernel_cuts
 
-        plan, cost_model = FUSION_PLAN.find(model) or FusionPlan(()), context.target.cost_model()
-        kernels = kernel_cuts.KernelCuts(model, cost_model, plan)
+        model, limits, cost_model = division.model, division.limits, division.cost_model
+        kernels = kernel_cuts.KernelCuts(model, cost_model, division.plan)
         if for_memory and limits.stream_bytes_per_s > 0.0:
             small = SMALL_IMAGE * max(limits.sram_bytes)
             found = kernels.cut_for_memory(self.tile_rows, math.inf, small)
@@ -278,73 +285,37 @@ class ShardOversized(Pass):
             share_s = kernels.work_s / limits.num_chips
             found = kernels.cut_above(self.grain * share_s, share_s)
         for note in kernel_cuts.cut_notes(found, kernels.whole, self.tile_rows * for_memory):
-            context.report(note)
+            division.context.report(note)
         if not found:
             return set()
-        costed = NODE_COST.present(model)
-        done = kernel_cuts.cut_kernels(model, cost_model, plan, [one.cut for one in found])
+        cuts = [one.cut for one in found]
+        done = kernel_cuts.cut_kernels(model, cost_model, division.plan, cuts)
         FUSION_PLAN.set(model, done.plan)
         nodes = set(done.nodes)
         for join in done.joins:
-            if pieces := _in_pieces(model.graph, join, cost_model, limits, self.fraction):
+            if pieces := division.in_pieces(join, self.fraction):
                 nodes.discard(join)
-                _place(parts, pieces, context, limits)
-        for node in done.nodes if costed else ():
-            if node in nodes:
-                NODE_COST.set(node, cost_model.node_cost(node))
+                division.place(pieces)
+        division.price([node for node in done.nodes if node in nodes])
         return nodes
 
-    def _divide_rows(
-        self,
-        model: ir.Model,
-        context: PassContext,
-        parts: dict[str, sharding.OutputPart],
-        limits: PackageLimits,
-        taken: set[ir.Node],
-    ) -> bool:
-        """Divides along rows what no chip has room for; `parts` takes pieces of outputs."""
-        plan, cost_model = FUSION_PLAN.find(model), context.target.cost_model()
-        groups = plan or FusionPlan(())
+    def _divide_rows(self, division: _Division, taken: set[ir.Node]) -> bool:
+        """Divides along rows what no chip has room for."""
+        model, context, limits = division.model, division.context, division.limits
         rows = 0 if limits.stream_bytes_per_s > 0.0 else self.tile_rows
-        tiler = RowTiler(model, cost_model, limits, groups, self.fraction, rows, taken)
-        costed = NODE_COST.present(model)
-        done = tiler.run()
-        if plan is not None and done.regions:
+        done = RowTiler(
+            model, division.cost_model, limits, division.plan, self.fraction, rows, taken
+        ).run()
+        if FUSION_PLAN.present(model) and done.regions:
             FUSION_PLAN.set(model, done.plan)
-        for node in done.nodes if costed else ():
-            NODE_COST.set(node, cost_model.node_cost(node))
+        division.price(done.nodes)
         for region in done.regions:
             context.report(tiled_note(region, limits))
             for pieces in region.parts:
-                _place(parts, dict(pieces), context, limits)
+                division.place(dict(pieces))
         for refused in done.refused[:MAX_REFUSED]:
             context.report(not_tiled_note(refused, limits))
         return bool(done.regions)
-
-
-def _in_pieces(
-    graph: ir.Graph, concat: ir.Node, cost_model: CostModel, limits: PackageLimits, fraction: float
-) -> dict[str, sharding.OutputPart]:
-    """Lets an output leave in pieces where no chip has room to put it together."""
-    sizes = [cost_model.storage_bytes(piece) for piece in concat.inputs if piece is not None]
-    if output_pieces.gather_bytes(sizes, limits.channel_slots) <= fraction * max(limits.sram_bytes):
-        return {}
-    joined = output_pieces.joined_output(graph, concat)
-    return {} if joined is None else output_pieces.leave_in_pieces(graph, joined)
-
-
-def _place(
-    parts: dict[str, sharding.OutputPart],
-    pieces: Mapping[str, sharding.OutputPart],
-    context: PassContext,
-    limits: PackageLimits,
-) -> None:
-    """Adds the pieces of one output, which may be a piece itself."""
-    places = list(pieces.values())
-    within = parts.pop(places[0].output, None)
-    if within is None:
-        context.report(output_pieces.pieces_note(places, limits))
-    parts |= {name: replace(part, within=within) for name, part in pieces.items()}
 
 
 def plan_without(plan: FusionPlan, nodes: Sequence[ir.Node]) -> FusionPlan:
