@@ -16,6 +16,7 @@ from mcm_compiler.graph.states import STATES, States, find_states, mark_in_place
 from mcm_compiler.graph.trip_counts import sequence_counts, state_trip_counts
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.results.strictness import refused_states
 
 
 def import_named(
@@ -76,15 +77,16 @@ def _state_trips(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
 
 
 def set_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
-    """Sets `STATES` where the model has any; returns notes, and MCM-P059 where none is asked for.
+    """Sets `STATES` where the model has any; returns notes.
 
     Raises:
-        CompileError: MCM-P050 and MCM-P051 for states of the user that cannot be.
+        CompileError: MCM-P050 and MCM-P051 for states of the user that cannot be; where
+            `sequences` are asked for, MCM-P081 too; MCM-P059 without states, for limits as well.
     """
     named = options.state if options.state is not None else recorded_states(model)
     pairs, notes = find_states(model.graph, named)
-    if any(one.severity is Severity.ERROR for one in notes):
-        raise CompileError(notes)
+    if options.sequences is not None:
+        notes = list(refused_states(notes))
     if pairs:
         STATES.set(model, States(pairs, options.sequences or 1))
         mark_in_place(model.graph, pairs)
@@ -93,6 +95,8 @@ def set_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
         if getattr(options, name) is not None:
             message = f"{what} asked for, and the model has no states"
             notes.append(Diagnostic("MCM-P059", message, f"option {name}"))
+    if any(one.severity is Severity.ERROR for one in notes):
+        raise CompileError(notes)
     return notes
 
 

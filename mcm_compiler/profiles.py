@@ -207,9 +207,11 @@ def _settled(
     replicas = lead.replication.replicas if lead.replication is not None else None
     rounds = lead.replication.round if lead.replication is not None else 1
     sequences = lead.program.sequences if lead.program is not None else None
+    held = dict.fromkeys(state.whole for chip in lead.chips or () for state in chip.states)
     asked = replace(
         options, passes=text, pins=(), assignment=None, repair_assignment=False, round=rounds,
         replicas=replicas, sequences=sequences or options.sequences,
+        state=tuple((pair.past, pair.present) for pair in held),
     )  # fmt: skip
     names = [one.name for one in passes]
     last = names.index("partition") if "partition" in names else len(names)

@@ -333,7 +333,7 @@ def _unpaired(
         told.append(
             Diagnostic(
                 "MCM-P081",
-                f"{count_text(len(caches), 'input')} with the name of a cache belong to no output: "
+                f"no output belongs to {count_text(len(caches), 'input')} with a cache's name: "
                 f"{quote(_present_names(caches[0])[0])} is expected, and missing",
                 at=f"input {named_pasts(pasts)}",
                 hint="name the pairs with `--state past=present`; free outputs: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from mcm_compiler.checking.entry.run_folder import run_folder
 from mcm_compiler.checking.entry.run_pipelined import run_pipelined
 from mcm_compiler.ci.batch import Job, success
 from mcm_compiler.contracts.target import HOST
-from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.results.strictness import exit_code
@@ -262,8 +263,11 @@ def test_states_are_given_up_where_nothing_fits_with_them():
         " => (float[1,64] present_0)"
         " { a = Add (past_0, x) b = MatMul (a, w_0) present_0 = MatMul (b, w_1) }"
     )
+    with pytest.raises(CompileError, match="MCM-P052") as caught:
+        compile_model(model, target, CompileOptions(passes=passes, sequences=1))
     result = compile_model(model, target, CompileOptions(passes=passes))
     (lost,) = (d for d in result.diagnostics if d.code == "MCM-P052")
+    assert caught.value.diagnostics == (replace(lost, severity=Severity.ERROR),)
     assert lost.message.startswith("1 state cannot stay on a chip")
     assert {wire.tensor for wire in result.wires} >= {"past_0", "present_0"}
     assert result.program.sequences == 0
@@ -287,13 +291,25 @@ def test_sequences_that_are_asked_for_are_kept_or_refused():
 
 
 @pytest.mark.parametrize("state", [None, ()])
-def test_sequences_of_a_model_without_states_are_told(state):
+def test_sequences_of_a_model_without_states_are_refused(state):
     model = parse("m (float[600] x) => (float[600] y) { y = Relu (x) }")
     asked = CompileOptions(passes="fuse", sequences=7, state=state)
-    result = compile_model(model if state is None else parse(BUFFERS), "mcm4", asked)
-    (told,) = result.diagnostics
-    assert (told.code, told.at, str(told.severity)) == ("MCM-P059", "option sequences", "warning")
+    with pytest.raises(CompileError, match="the model has no states") as caught:
+        compile_model(model if state is None else parse(BUFFERS), "mcm4", asked)
+    (told,) = caught.value.diagnostics
+    assert (told.code, told.at) == ("MCM-P059", "option sequences")
     assert "room for 7 sequences is asked for" in told.message
+
+
+def test_sequences_are_refused_where_one_of_the_caches_has_no_present():
+    model = parse(BUFFERS)
+    model.graph.outputs[0].name = "other"
+    asked = CompileOptions(passes="fuse", sequences=2)
+    result = compile_model(model, "mcm4", replace(asked, sequences=None))
+    assert {str(d.severity) for d in result.diagnostics if d.code == "MCM-P081"} == {"warning"}
+    with pytest.raises(CompileError, match="no output belongs to 1 input") as caught:
+        compile_model(model, "mcm4", asked)
+    assert "MCM-P081" in {d.code for d in caught.value.diagnostics}
 
 
 @pytest.mark.parametrize(

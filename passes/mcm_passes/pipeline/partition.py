@@ -32,6 +32,7 @@ from mcm_compiler.machines.machine_builder import shares_alike
 from mcm_compiler.options import AUTO, CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
+from mcm_compiler.results.strictness import refused_states
 from mcm_passes.mapping.bounds.heavy_chains import heavy_chains
 from mcm_passes.mapping.models import mapping_for
 from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacement
@@ -116,6 +117,9 @@ class PartitionPass(Pass):
             notes.clear()  # the same come once more
             found = self._found(model, quiet, keep_states=False)
             notes.append(_given_up(model, error))
+        if context.options.sequences is not None:
+            notes = list(refused_states(notes))
+            CompileError.raise_any(one for one in notes if one.severity is Severity.ERROR)
         for note in notes:
             context.report(note)
         return found

@@ -130,7 +130,6 @@ def too_many_sequences(sequences: int, why: str, fit: int | None = None) -> Diag
         "MCM-P080",
         f"the states of {sequences} sequences do not fit: {why}{most}",
         at="option sequences",
-        hint=f"--sequences {fit}" if fit else None,
     )
 
 
