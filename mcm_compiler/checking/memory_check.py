@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.components.capabilities import lowered
 from mcm_compiler.contracts.program import Buffer, ChipProgram, LoweredProgram, Queue
-from mcm_compiler.contracts.target import ChipModel, Target, Wire
+from mcm_compiler.contracts.target import HOST, OFF_PACKAGE, ChipModel, Target, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.units import bytes_text
 
@@ -138,7 +138,7 @@ def queue_fault(
     for slot in range(queue.buffers):
         if f"{names[0]}[{slot}]" not in planned:
             return f"buffer {slot} of the queue of {quote(names[0])} is not in the memory plan"
-    uses = [_uses(queue, sent, chip, program, models) for sent in queue.tensors]
+    uses = [_uses(queue.kind, sent, chip, program, models) for sent in queue.tensors]
     if not all(uses):
         return f"the queue of {quote(names[0])} has a tensor that no kernel of the chip uses"
     for turn in range(queue.buffers, queue.buffers + count):
@@ -153,15 +153,57 @@ def queue_fault(
     return None
 
 
+def turn_faults(
+    chip: ChipProgram, program: LoweredProgram, models: Sequence[ChipModel]
+) -> Iterator[str]:
+    """Stream buffers that are filled before their memory is free, or free before all is read.
+
+    Knows nothing of the planner: it compares the kernels that read what has the memory before.
+    Buffers that are taken all the time are left out.
+
+    Args:
+        chip: the program of a chip.
+        program: the program of the package.
+        models: the model of the chip.
+    """
+    transfers, end = program.transfers, len(chip.kernels) - 1
+    reader = {index: at for at, kernel in enumerate(chip.kernels) for index in kernel.reads}
+    inputs = {t.tensor: i for i, t in enumerate(transfers) if t.source == HOST}
+    for buffer in chip.buffers:
+        if buffer.kind != "stream" or (buffer.first, buffer.last) == (0, end):
+            continue
+        read = chip.kernels[buffer.last].reads if buffer.last <= end else ()
+        fills, used = [i for i in read if transfers[i].source == OFF_PACKAGE], buffer.last
+        if (index := inputs.get(buffer.name)) is not None:
+            fills = [index]
+            used = max(_uses("receive", (index,), chip, program, models), default=end)
+        sound = used <= buffer.last
+        sound &= sum(transfers[i].size_bytes for i in fills) <= buffer.size_bytes
+        for index in fills:
+            one, freed = transfers[index], reader.get(transfers[index].reuses, -1)
+            if one.lag > 0 or (one.lag < 0 and one.reuses >= index):
+                later = [b for b in chip.buffers if b.last > freed and _share_memory(b, buffer)]
+                sound &= freed >= 0 == buffer.first and not later
+            else:
+                sound &= 0 < buffer.first <= freed + 1
+        if not sound:
+            yield f"stream buffer {quote(buffer.name)} is filled while its memory is taken"
+
+
+def _share_memory(one: Buffer, other: Buffer) -> bool:
+    ends = one.address + one.size_bytes, other.address + other.size_bytes
+    return max(one.address, other.address) < min(ends)
+
+
 def _uses(
-    queue: Queue,
+    kind: str,
     sent: tuple[int, ...],
     chip: ChipProgram,
     program: LoweredProgram,
     models: Sequence[ChipModel],
 ) -> list[int]:
     """Kernels of a chip that read or write what is in a buffer, also through views."""
-    inside = queue.kind == "receive"
+    inside = kind == "receive"
     transfers = [k.reads if inside else k.writes for k in chip.kernels]
     uses = [at for at, named in enumerate(transfers) if set(sent) <= set(named)]
     held = {program.transfers[sent[0]].tensor}
@@ -184,14 +226,15 @@ def check_memory(
 ) -> str:
     """Checks that no buffers overlap, that all lie in SRAM, and that lowering gives this program.
 
-    Of a queue, each buffer has to be read to the end before the next tensor takes it.
+    Of a queue, each buffer has to be read to the end before the next tensor takes it, and stream
+    buffers are filled once their memory is free.
 
     Returns:
         A summary.
 
     Raises:
         CompileError: MCM-V040 for two buffers that overlap while both are taken, MCM-V041 for
-            one outside SRAM, MCM-V043 for a queue whose buffers are taken too early, MCM-V042 where
+            one outside SRAM, MCM-V043 for shared memory that is taken too early, MCM-V042 where
             lowering the chips' models gives another program,
             MCM-T020 where the target does not lower, MCM-M021 for a fabric without a mapping.
     """
@@ -220,6 +263,10 @@ def check_memory(
             Diagnostic("MCM-V043", problem, at=place)
             for queue in chip.queues
             if (problem := queue_fault(queue, chip, program, models)) is not None
+        ]
+        faults += [
+            Diagnostic("MCM-V043", problem, at=place)
+            for problem in turn_faults(chip, program, models)
         ]
     CompileError.raise_any(faults)
     if (found := first_difference(lowered(target, chips, wires, mapped), program)) is not None:

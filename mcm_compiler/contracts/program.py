@@ -66,8 +66,10 @@ class Buffer:
     Attributes:
         name: tensor name, with the slot if a channel has several.
         kind: weights and channel buffers are taken all the time, activations from `first` to
-            `last`. `stream` buffers hold weights that come from off-package memory every time; a
-            `state` buffer holds the state of every sequence in flight for its next inference.
+            `last`. `stream` buffers hold what comes from outside every time, and may be taken from
+            `first` to `last` alone: weights from off-package memory, inputs of chips that have
+            such weights. A `state` buffer holds the state of every sequence in flight for its next
+            inference.
         address: offset in SRAM, bytes.
         size_bytes: length, alignment included.
         first: index of the kernel from whose start the buffer is taken.
@@ -97,8 +99,9 @@ class Transfer:
             `source`, or -1 where a kernel made the tensor. Of streamed weights, the transfer
             whose read over the channel that all chips share this one shares.
         reuses: index of the transfer whose receive buffer this one fills as soon as its last
-            reader has ended, or -1 where it has `slots` buffers of its own. If that transfer does
-            not come before this one, the buffer is that of the inference before.
+            reader has ended, or -1 where it has `slots` buffers of its own.
+        lag: how many inferences before that is, 0 or 1; if -1, 0 where that transfer comes before
+            this one, and else 1.
     """
 
     tensor: str
@@ -108,6 +111,7 @@ class Transfer:
     slots: Slots
     after: Place = -1
     reuses: Place = -1
+    lag: Place = -1
 
 
 @dataclass(frozen=True)
@@ -220,10 +224,13 @@ class LoweredProgram:
     start_s: tuple[Amount, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, without latencies of 0, and without start times and queues if none."""
+        """The JSON form, without defaults of latencies, lags, start times and queues."""
         data: dict[str, Any] = msgspec.to_builtins(self)
         if not self.start_s:
             del data["period_s"], data["start_s"]
+        for transfer in data["transfers"]:
+            if transfer["lag"] < 0:
+                del transfer["lag"]
         for chip in data["chips"]:
             if not chip["queues"]:
                 del chip["queues"]

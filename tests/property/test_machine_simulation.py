@@ -101,6 +101,11 @@ def programs(draw: st.DrawFn, machine: Machine) -> LoweredProgram:
                     Transfer(f"w{base + turn}", THE_MEMORY, device, size, 1, reuses=last)
                 )
                 reads[step].append(base + turn)
+            for index, since in came[device]:
+                if transfers[index].source == THE_HOST and draw(st.booleans()):
+                    turn = draw(st.integers(0, len(own) - 1))
+                    waits = {"reuses": base + turn, "lag": int(own[turn] >= since)}
+                    transfers[index] = replace(transfers[index], **waits)
     seconds = [draw(st.integers(0, 8)) / 4 for _ in steps]
     seconds[0] += 1.0
     chips = tuple(
@@ -224,7 +229,8 @@ def add_buffers(plain: Plain, program: LoweredProgram, hops: Names, frees: Frees
             continue
         room, before = t, transfer.slots
         if transfer.reuses >= 0:
-            room, before = transfer.reuses, int(transfer.reuses >= t)
+            before = transfer.lag if transfer.lag >= 0 else int(transfer.reuses >= t)
+            room = transfer.reuses
         plain.arcs += [(by, hops[t][0], plain.busy[by], before) for by in frees[room]]
         if not frees[room]:
             last = hops[room][-1]
@@ -242,7 +248,7 @@ def take_turns(
     ready = ready_order(names, plain, [])
     lines: dict[object, list[tuple[int, bool, int, object]]] = defaultdict(list)
     for transfer, path in zip(program.transfers, hops, strict=True):
-        if transfer.source == THE_MEMORY:
+        if transfer.source == THE_MEMORY or transfer.reuses >= 0:
             continue
         device = transfer.source if transfer.destination == THE_HOST else transfer.destination
         last = max(i for i, name in enumerate(ready) if name[:2] == ("kernel", device))

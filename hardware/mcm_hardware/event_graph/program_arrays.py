@@ -79,7 +79,7 @@ def program_arrays(program: LoweredProgram) -> ProgramArrays:
     write_ptr, writes = rows_of([kernel.writes for kernel in kernels])
     transfers = program.transfers
     reuses = _longs([transfer.reuses for transfer in transfers])
-    reuse_lag = (reuses >= np.arange(len(transfers))).astype(np.int64)
+    reuse_lag = _longs([t.lag if t.lag >= 0 else t.reuses >= i for i, t in enumerate(transfers)])
     sent: list[tuple[int, ...]] = [()] * len(transfers)
     sent_lag = np.zeros(len(transfers), np.int64)
     for queue in (queue for chip in program.chips for queue in chip.queues):

@@ -274,10 +274,12 @@ def _reuse_problem(transfer: Transfer, transfers: Sequence[Transfer]) -> str | N
     reuses = transfer.reuses
     if not -1 <= reuses < len(transfers):
         return f"there is no transfer {reuses} whose buffer it could reuse"
+    if not -1 <= transfer.lag <= 1:
+        return f"it reuses a buffer of {transfer.lag} inferences before"
     if reuses < 0:
         return None
-    if transfer.source != OFF_PACKAGE:
-        return "it reuses a buffer, and brings no streamed weights"
+    if transfer.source not in (OFF_PACKAGE, HOST):
+        return "it reuses a buffer, and brings neither streamed weights nor an input"
     if transfers[reuses].destination != transfer.destination:
         return "it reuses a buffer of another chip"
     if transfers[reuses].reuses < 0:

@@ -45,6 +45,7 @@ def plan_memory(
       buffers, of several transfers the most: the next inference writes into one while the last is
       sent from the other. They stay all the time too, because neighbours are at other inferences.
       Tensors of a queue have its buffers instead, which are where those of its first would be.
+      Inputs of a chip that streams weights may have one among the activations.
     - Other activations live from the kernel that writes them to the last that reads them, and lie
       above all that stays.
 
@@ -75,10 +76,11 @@ def plan_memory(
         for place, sent in enumerate(queue.tensors)
         for index in sent
     }
+    turns = stream.inputs if stream else {}
     for index in flow.arriving.values():
         transfer = transfers[index]
         size = buffer_bytes(spec, transfer.size_bytes)
-        slots = shared.get(("receive", index), transfer.slots)
+        slots = 0 if index in turns else shared.get(("receive", index), transfer.slots)
         stays += _slots(transfer.tensor, "receive", size, slots)
     for value, sent in flow.leaving.items():
         if value in flow.writer:
@@ -105,9 +107,11 @@ def plan_memory(
         )
         if size > 0
     ]
+    named = [(f"stream[{at}]", turn) for at, turn in enumerate(stream.turns if stream else ())]
+    named += [(transfers[index].tensor, turn) for index, turn in turns.items()]
     buffers += [
-        Buffer(f"stream[{at}]", "stream", top + turn.offset, turn.size_bytes, turn.first, turn.last)
-        for at, turn in enumerate(stream.turns if stream else ())
+        Buffer(name, "stream", top + turn.offset, turn.size_bytes, turn.first, turn.last)
+        for name, turn in named
     ]
     return MemoryPlan(tuple(buffers), top + activations.high_water_bytes, bytes_of, queues)
 

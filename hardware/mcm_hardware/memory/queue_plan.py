@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.program import Queue, Transfer
 from mcm_compiler.graph.rounds import has_siblings
@@ -101,24 +99,6 @@ def plan_queues(
                     saved += (own - buffers) * group[0].size_bytes
             if saved >= excess_bytes:
                 return tuple(found)
-    return tuple(found)
-
-
-def queues_of_inputs(
-    flow: ChipDataflow, transfers: Sequence[Transfer], spec: ChipSpec
-) -> tuple[Queue, ...]:
-    """Queues of what classes receive in turn, each as long as one class has buffers.
-
-    For chips that stream weights, which take memory that inputs of other classes would keep.
-    """
-    untimed = np.zeros(len(transfers))
-    times = BufferTimes(0.0, untimed, untimed, untimed, untimed)
-    found: list[Queue] = []
-    for group in _alike(one for one in _held(flow, transfers, spec, times) if one.kind != "send"):
-        own = _own_buffers(group, transfers)
-        slots = max(transfers[one.transfers[0]].slots for one in group)
-        if (buffers := max(_fewest(group, own, math.inf), slots)) < own:
-            found.append(Queue("receive", tuple(one.transfers for one in group), buffers))
     return tuple(found)
 
 

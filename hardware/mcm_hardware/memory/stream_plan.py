@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 from typing import NamedTuple
 
@@ -19,21 +19,22 @@ from mcm_hardware.memory.weight_streaming import choose_streamed
 
 
 class Turn(NamedTuple):
-    """The stream buffer of one kernel, among the activations.
+    """The stream buffer of one kernel or of an input, among the activations.
 
     Attributes:
         offset: bytes from where activations begin.
         size_bytes: its length.
         first: kernel from whose start the buffer is taken.
         last: kernel after whose end it is free.
-        ahead: turns before its own from whose end on its weights come.
+        freed_by: turn of weights from whose end on it is filled; if negative, counted from behind
+            the last one of the inference before.
     """
 
     offset: int
     size_bytes: int
     first: int
     last: int
-    ahead: int
+    freed_by: int
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class WeightStream:
         buffers: stream buffers that stay.
         buffer_bytes: bytes of each.
         turns: where none stays, the buffer of each kernel in `read_by`.
+        inputs: buffers of inputs that lie among the activations too, by their transfers.
     """
 
     weights: tuple[ir.Value, ...]
@@ -55,10 +57,7 @@ class WeightStream:
     buffers: int = 0
     buffer_bytes: int = 0
     turns: tuple[Turn, ...] = ()
-
-    def ahead(self, turn: int) -> int:
-        """Turns before this one that end before its weights come."""
-        return self.turns[turn].ahead if self.turns else self.buffers
+    inputs: Mapping[int, Turn] = field(default_factory=dict[int, Turn])
 
 
 def may_stream(flow: ChipDataflow) -> list[tuple[int, ...]]:
@@ -118,37 +117,34 @@ def plan_stream(flow: ChipDataflow, spec: ChipSpec, excess_bytes: int) -> Weight
 
 
 def stream_transfers(
-    stream: WeightStream, chip: int, spec: ChipSpec, next_index: int
-) -> tuple[list[Transfer], dict[int, tuple[int, ...]]]:
-    """The transfers of streamed weights.
+    stream: WeightStream, chip: int, spec: ChipSpec, transfers: list[Transfer]
+) -> dict[int, tuple[int, ...]]:
+    """Adds the transfers of streamed weights.
 
     Each fills the stream buffer of the kernel that had the buffer before, which is in the
-    inference before for the first ones.
+    inference before for the first ones. So do inputs that have such a buffer.
 
     Args:
         stream: what to stream.
         chip: the chip.
         spec: its numbers.
-        next_index: index that the first transfer gets in the program.
+        transfers: all transfers of the package so far.
 
     Returns:
-        The transfers, and the indices that each kernel reads.
+        The indices that each kernel reads.
     """
     reads: dict[int, tuple[int, ...]] = {}
+    end = len(transfers)
     for kernel, weights in stream.read_by.items():
-        reads[kernel] = tuple(range(next_index, next_index + len(weights)))
-        next_index += len(weights)
-    kernels = list(reads)
-    transfers = [
-        Transfer(
-            tensor=weight.name or "",
-            source=OFF_PACKAGE,
-            destination=chip,
-            size_bytes=spec.storage.value_bytes(weight),
-            slots=1,
-            reuses=reads[kernels[turn - stream.ahead(turn)]][0],
-        )
-        for turn, kernel in enumerate(kernels)
-        for weight in stream.read_by[kernel]
-    ]
-    return transfers, reads
+        reads[kernel] = tuple(range(end, end + len(weights)))
+        end += len(weights)
+    first = [read[0] for read in reads.values()]
+    for turn, kernel in enumerate(reads):
+        before = stream.turns[turn].freed_by if stream.turns else turn - stream.buffers
+        for weight in stream.read_by[kernel]:
+            name, size = weight.name or "", spec.storage.value_bytes(weight)
+            transfers.append(Transfer(name, OFF_PACKAGE, chip, size, 1, reuses=first[before]))
+    for index, turn in stream.inputs.items():
+        freed_by, lag = first[turn.freed_by], int(turn.freed_by < 0)
+        transfers[index] = replace(transfers[index], reuses=freed_by, lag=lag)
+    return reads

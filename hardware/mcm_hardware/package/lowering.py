@@ -9,7 +9,7 @@ from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel, KnowsHostOps
 from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.contracts.target import ChipModel, Wire
-from mcm_compiler.machines.machine import OFF_PACKAGE, Machine
+from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
 from mcm_hardware.chip.chip_dataflow import ChipDataflow, KernelNodes, chip_dataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.cycle_model import launch_seconds
@@ -25,7 +25,7 @@ from mcm_hardware.memory.activation_plan import (
 from mcm_hardware.memory.body_memory import with_body_memory
 from mcm_hardware.memory.memory_overflow import PlannedChip, find_overflows
 from mcm_hardware.memory.memory_plan import plan_memory
-from mcm_hardware.memory.queue_plan import plan_queues, queues_of_inputs
+from mcm_hardware.memory.queue_plan import plan_queues
 from mcm_hardware.memory.stream_plan import WeightStream, plan_stream, stream_transfers
 from mcm_hardware.memory.stream_turns import StreamPace, plan_turns
 from mcm_hardware.package.start_times import buffer_times, with_start_times
@@ -79,8 +79,7 @@ def lower(
         flow, memory, stream = planned[-1].flow, planned[-1].memory, planned[-1].stream
         streamed: Mapping[int, tuple[int, ...]] = {}
         if stream is not None:
-            added, streamed = stream_transfers(stream, chip.chip, numbers, len(transfers))
-            transfers += added
+            streamed = stream_transfers(stream, chip.chip, numbers, transfers)
         programs.append(
             ChipProgram(
                 chip=chip.chip,
@@ -202,7 +201,7 @@ def _planned(
     given, flow = flow, order_for_memory(flow, chip)
     activations = plan_activations(flow, chip)
     memory = plan_memory(flow, transfers, chip, activations)
-    excess, stream, queues = memory.high_water_bytes - chip.sram_bytes, None, ()
+    excess, stream = memory.high_water_bytes - chip.sram_bytes, None
     if excess > 0 and machine.route(OFF_PACKAGE, device):
         # The evaluator of many partitions of a ring knows stream buffers that stay.
         if not machine.is_ring:
@@ -210,16 +209,14 @@ def _planned(
                 (one, plan_activations(one, chip)) for one in (flow, order_by_demand(given, chip))
             ]
             best, least = min(orders, key=lambda order: order[1].high_water_bytes)
-            inputs = queues_of_inputs(best, transfers, chip)
-            shared = plan_memory(best, transfers, chip, least, queues=inputs)
-            fixed = shared.high_water_bytes - least.high_water_bytes
-            fixed -= shared.bytes_of.get("weight", 0)
+            fixed = memory.high_water_bytes - activations.high_water_bytes
+            fixed -= memory.bytes_of.get("weight", 0)
             pace = _pace(best, machine, chip, device, durations)
-            if found := plan_turns(best, chip, fixed, least, pace):
-                flow, (stream, activations, _), queues = best, found, inputs
+            if found := plan_turns(best, transfers, chip, fixed, least, pace):
+                flow, (stream, activations, _) = best, found
         stream = stream or plan_stream(flow, chip, excess)
     if stream is not None:
-        memory = plan_memory(flow, transfers, chip, activations, stream, queues)
+        memory = plan_memory(flow, transfers, chip, activations, stream)
     return _Planned(device, flow, memory, activations, stream)
 
 
@@ -227,9 +224,11 @@ def _pace(
     flow: ChipDataflow, machine: Machine, chip: ChipSpec, device: int, model: CostModel
 ) -> StreamPace:
     """Times of kernels, and of streamed bytes."""
-    each = [1.0 / machine.channel_bytes_per_s[c] for c in machine.route(OFF_PACKAGE, device)]
+    read = [1.0 / machine.channel_bytes_per_s[c] for c in machine.route(OFF_PACKAGE, device)]
+    chips = dict.fromkeys(machine.shared_channels, machine.num_devices)
+    sent = [chips.get(c, 1) / machine.channel_bytes_per_s[c] for c in machine.route(HOST, device)]
     seconds = [model.group_cost(kernel.nodes).seconds / chip.speed for kernel in flow.kernels]
-    return StreamPace(seconds, float(max(each)), float(sum(each)))
+    return StreamPace(seconds, *(float(s) for s in (max(read), sum(read), sum(sent))))
 
 
 def _kernels(

@@ -134,6 +134,8 @@ def test_a_chip_that_needs_more_than_it_has():
         with_transfer(1, reuses=-2),
         with_transfer(1, reuses=0),
         with_transfer(1, reuses=3),
+        with_transfer(0, reuses=1),
+        with_transfer(3, lag=2),
         with_transfer(2, reuses=3),
         with_transfer(2, after=3),
         with_transfer(3, reuses=0),
