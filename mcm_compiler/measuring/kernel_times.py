@@ -198,7 +198,7 @@ def _profile(device: MeasuringDevice, model: Path, feeds: list[dict[str, Any]]) 
         ChildDiedError: if it died, or took longer than `SESSION_LIMIT_S`.
         CompileError: what the device raises.
     """
-    work = partial(_profile_in_child, device, model, feeds)
+    work = partial(_profile_in_child, device, model, feeds, SESSION_LIMIT_S)
     growth = MAX_RUN_GROWTH_BYTES + 8 * sum(f.stat().st_size for f in model.parent.iterdir())
     answer = pickle.loads(answer_of_child(work, growth))  # noqa: S301 - from our own child
     if isinstance(answer, tuple):
@@ -207,10 +207,10 @@ def _profile(device: MeasuringDevice, model: Path, feeds: list[dict[str, Any]]) 
 
 
 def _profile_in_child(
-    device: MeasuringDevice, model: Path, feeds: Sequence[Mapping[str, Any]]
+    device: MeasuringDevice, model: Path, feeds: Sequence[Mapping[str, Any]], limit_s: float
 ) -> bytes:
     # Nothing handles it in a child, so that it ends a session that hangs in native code.
-    signal.setitimer(signal.ITIMER_REAL, SESSION_LIMIT_S)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
         return pickle.dumps(device.profile(model, feeds))
     except CompileError as error:

@@ -36,6 +36,7 @@ from mcm_compiler.measuring.times_files import (
     machine_text,
     times_text,
 )
+from mcm_compiler.processes import bounded_child
 from mcm_compiler.processes.bounded_child import ChildDiedError
 from mcm_hardware.measured_times.onnxruntime_device import OnnxRuntimeDevice
 
@@ -157,7 +158,12 @@ class Endless(Fake):
             pass
 
 
-def test_session_that_hangs_is_ended(opened: OpenedFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("served", [False, True])
+def test_session_that_hangs_is_ended(
+    opened: OpenedFolder, monkeypatch: pytest.MonkeyPatch, served: bool
+) -> None:
+    if served:
+        monkeypatch.setattr(bounded_child, "may_fork", lambda: False)
     monkeypatch.setattr(kernel_times, "SESSION_LIMIT_S", 0.05)
     with pytest.raises(CompileError) as caught:
         measure_folder(opened, Endless(), passes=1)
