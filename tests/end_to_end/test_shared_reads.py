@@ -18,6 +18,8 @@ from mcm_compiler.machines.machine import OFF_PACKAGE_ROOT
 from mcm_compiler.options import CompileOptions
 
 TARGET = Path(__file__).parents[1] / "data" / "targets" / "set36.toml"
+WEIGHT_BYTES = 2 * 512 * 2048
+"""Of both products, at the byte a weight that the target stores."""
 PASSES = (
     "simplify,fuse,annotate_cost,parallelize{fraction=0.2},partition,legalize,split,lower,simulate"
 )
@@ -58,7 +60,8 @@ def test_a_round_reads_streamed_weights_once(two_products: Path) -> None:
         read += [k.bytes_per_inference for k in simulation.links if k.source == OFF_PACKAGE_ROOT]
         # Rows of several inferences go together, of which the bound over divisions knows nothing.
         assert (DIVISION_BOUND.find(model) is None) == (classes > 1)
-    assert read == [read[0]] * 3
+    # Classes leave less room for weights that stay, but what is read is read once.
+    assert read[1] == read[2] <= WEIGHT_BYTES
     assert each_s[1] < 0.8 * each_s[0]
     assert each_s[2] < 0.4 * each_s[0]
     kernels = [kernel.nodes for kernel in PROGRAM.get(model).chips[0].kernels]
