@@ -376,7 +376,7 @@ def sharded_faults(
         rows: `sharded_operators` of a report.
         source: the annotated source model.
         chips: the chips' models.
-        target: the package, which tells what weights take.
+        target: the package, which says what weights take.
     """
     if not rows:
         return

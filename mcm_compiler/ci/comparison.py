@@ -64,7 +64,7 @@ class Comparison:
         }
 
     def diagnostics(self, at: str) -> tuple[Diagnostic, ...]:
-        """What the user is told: an error and its further reasons, a note, or nothing.
+        """The diagnostics: an error and its further reasons, a note, or nothing.
 
         Args:
             at: the model and its baseline.

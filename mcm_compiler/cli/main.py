@@ -231,7 +231,7 @@ def guard_streams() -> int | None:
     """Has failures to write to standard streams raise `StreamFailedError`.
 
     Returns:
-        The exit code where one of them is closed, and the user has been told; else None.
+        The exit code where one of them is closed, and that is printed; else None.
     """
     for stream, descriptor in ((sys.stdout, _OUTPUT), (sys.stderr, _ERROR)):
         # Python has none for a descriptor that was closed when it started.
@@ -264,7 +264,7 @@ def flushed() -> int | None:
     """Writes what is buffered.
 
     Returns:
-        The exit code where a stream has failed by now, and the user has been told; else None.
+        The exit code where a stream has failed by now, and that is printed; else None.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

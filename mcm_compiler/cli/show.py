@@ -236,7 +236,7 @@ def _left_by_foreign_code(leaving: SystemExit) -> Exception:
 
 
 def report_failure(error: BaseException, output_format: str | None = None) -> int:
-    """Tells the user about `error` and gives the exit code.
+    """Print `error` and give the exit code.
 
     Raises:
         BaseException: `error` itself, if it is an internal one and `MCMC_DEBUG` is set.
@@ -254,7 +254,7 @@ def report_failure(error: BaseException, output_format: str | None = None) -> in
 
 
 def diagnosed(error: BaseException) -> tuple[Diagnostic, ...]:
-    """What the user is told about `error`; with `MCMC_DEBUG` the stack trace is printed, too."""
+    """Text of `error`; with `MCMC_DEBUG` the stack trace is printed, too."""
     if isinstance(error, CompileError) and is_no_fault(error):
         if error.__cause__ is not None and os.environ.get(DEBUG_VARIABLE):
             traceback.print_exception(error.__cause__)

@@ -172,7 +172,7 @@ def _watch(child: int, events: int) -> tuple[int, int | None]:
 
 
 def crash(exit_code: int, journal: CrashJournal, verb: str) -> Diagnostic:
-    """What the user is told about a process that died.
+    """The text about a process that died.
 
     Args:
         exit_code: negative for a signal.

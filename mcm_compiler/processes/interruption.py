@@ -55,7 +55,7 @@ def heeded(numbers: tuple[int, ...] = ENDING) -> list[int]:
 
 
 def line_of(number: int) -> str:
-    """What the user is told: `interrupted`, or the name of a signal that is not of a keyboard."""
+    """What is printed: `interrupted`, or the name of a signal that is not of a keyboard."""
     if number == signal.SIGINT:
         return "interrupted"
     return f"interrupted by {signal.Signals(number).name}"

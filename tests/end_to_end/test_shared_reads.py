@@ -60,8 +60,8 @@ def test_a_round_reads_streamed_weights_once(two_products: Path) -> None:
         read += [k.bytes_per_inference for k in simulation.links if k.source == OFF_PACKAGE_ROOT]
         # Rows of several inferences go together, of which the bound over divisions knows nothing.
         assert (DIVISION_BOUND.find(model) is None) == (classes > 1)
-    # Classes leave less room for weights that stay, but what is read is read once.
-    assert read[1] == read[2] <= WEIGHT_BYTES
+    # One inference has room for more weights that stay. What a round reads, it reads once.
+    assert read[0] <= read[1] == read[2] <= WEIGHT_BYTES
     assert each_s[1] < 0.8 * each_s[0]
     assert each_s[2] < 0.4 * each_s[0]
     kernels = [kernel.nodes for kernel in PROGRAM.get(model).chips[0].kernels]
