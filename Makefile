@@ -62,7 +62,7 @@ walls: $(READY)
 	python tools/without.py
 
 docs: $(READY)
-	mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
 
 coverage: $(PLUGIN_READY)
 	pytest $(PYTEST_ARGS) --cov --cov-report=json:build/coverage.json

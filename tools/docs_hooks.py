@@ -5,8 +5,6 @@
 - Documents of the repository's root and the catalogue of diagnostics are pages, too.
 - Files of the repository that a page links to become pages under `sources/`, so that the site is
   whole without the repository and without a network.
-- The style of highlighted code is written from Pygments.
-- The index of the search is written as a script, too, for pages that are opened from files.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
-from pygments.formatters import HtmlFormatter
 
 import mcm_compiler
 
@@ -205,7 +202,7 @@ def _source_page(path: str) -> str:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds pages outside docs/, sources that are linked to, and the style of code."""
+    """Add pages outside docs/, and sources that are linked to."""
     for path, page in OTHER_PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / path).read_text("utf-8")))
     linked: set[str] = set()
@@ -217,10 +214,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             hidden = InclusionLevel.NOT_IN_NAV
             text = _source_page(path)
             files.append(File.generated(config, page, content=text, inclusion=hidden))
-    style: Any = HtmlFormatter(style="default")
-    rules = str(style.get_style_defs(".highlight"))
-    files.append(File.generated(config, "assets/code.css", content=rules))
-    config.extra_css.append("assets/code.css")
     return files
 
 
@@ -231,14 +224,11 @@ def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Writes the index of the search as a script, and refuses a site that fetches from other hosts.
+    """Refuse a site that fetches from other hosts.
 
     Raises:
         ValueError: with the page and the address.
     """
-    index = Path(config.site_dir, "search", "search_index.json")
-    script = f"const searchIndexOfSite = {index.read_text(encoding='utf-8')};\n"
-    index.with_suffix(".js").write_text(script, encoding="utf-8")
     for folder, _, names in os.walk(config.site_dir):
         for name in names:
             if name.endswith(".html"):

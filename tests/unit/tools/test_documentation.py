@@ -14,7 +14,6 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from mcm_compiler.cli.main import VERBS
 from mcm_compiler.contracts.levels import Level, load_level
 from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.options import DEFAULT_PIPELINE
@@ -103,17 +102,6 @@ def test_the_readme_is_short_and_its_pictures_are_those_of_the_data() -> None:
     shown = re.findall(r">([\d.]+)x", made["peers-light.svg"])
     alt = re.findall(r'alt="Periods[^"]*"', readme)[0]
     assert set(re.findall(r"\d+\.\d+", alt)) <= set(shown)
-
-
-def test_the_table_of_the_index_has_every_verb() -> None:
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    first_cells = re.findall(r"^\| (`mcmc .*?) \| ", index, flags=re.MULTILINE)
-    named = {code.removeprefix("mcmc ").split()[0] for code in _in_code(first_cells)}
-    assert sorted(named.symmetric_difference(VERBS)) == []
-
-
-def _in_code(texts: list[str]) -> list[str]:
-    return [code for text in texts for code in re.findall(r"`([^`]+)`", text)]
 
 
 def test_the_table_of_a_shared_host_is_that_of_its_data() -> None:
