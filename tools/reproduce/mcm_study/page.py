@@ -1,42 +1,45 @@
-"""The page `docs/results/learned-search-results.md` and its plots, from the data files."""
+"""The page `docs/results/learned-search-results.md`, its data file and plot, from recorded data."""
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
-from mcm_study.page_sections import Data, ablations, bert, head, test_graphs, without_solver
+from mcm_study.page_sections import (
+    CLAIMS,
+    Data,
+    ablations,
+    bert,
+    head,
+    reproduce,
+    test_graphs,
+    without_solver,
+)
 from mcm_study.plot import plot
+from mcm_study.tables import in_terms
 
 PAGE = "learned-search-results.md"
-NAMES = ("mcm_test_graphs", "mcm_bert", "mcm_without_solver", "mcm_ablations")
-"""Of the data files, in the order of the page."""
+SECTIONS = {
+    "mcm_test_graphs": test_graphs,
+    "mcm_bert": bert,
+    "mcm_without_solver": without_solver,
+    "mcm_ablations": ablations,
+}
+"""Of each data file, in the order of the page."""
 
-WITH_PRIOR = (
-    "random", "sa", "rl", "rl-published-prior", "prior", "zero-shot", "fine-tuned", "everything",
-)  # fmt: skip
-WITHOUT_PRIOR = (
-    "random", "sa", "rl-no-prior", "rl-published", "zero-shot-no-prior", "fine-tuned-no-prior",
-)  # fmt: skip
+DRAWN = ("random", "sa", "dp", "rl-no-prior", "rl", "zero-shot", "fine-tuned")
 
 
 def render(data: dict[str, Data]) -> str:
     """The page from what data files hold, by name; what is not measured is left out."""
-    sections = [head(data)]
-    for name, section in (
-        ("mcm_test_graphs", test_graphs),
-        ("mcm_bert", bert),
-        ("mcm_without_solver", without_solver),
-        ("mcm_ablations", ablations),
-    ):
-        if name in data:
-            sections.append(section(data[name]))
-    return "\n".join(sections)
+    sections = [section(data[name]) for name, section in SECTIONS.items() if name in data]
+    return "\n".join([head(data), *sections, reproduce(data)])
 
 
 def read_data(folder: Path) -> dict[str, Data]:
     """The data files that there are, by name."""
-    paths = {name: folder / f"{name}.json" for name in NAMES}
+    paths = {name: folder / f"{name}.json" for name in SECTIONS}
     return {
         name: json.loads(path.read_text(encoding="utf-8"))
         for name, path in paths.items()
@@ -45,14 +48,26 @@ def read_data(folder: Path) -> dict[str, Data]:
 
 
 def write_page(data_folder: Path, docs: Path) -> None:
-    """Writes the page into a folder, and a plot for each of the data files that has curves."""
+    """Write the page, the file of claims and the plot into a folder."""
     data = read_data(data_folder)
-    for name, found in data.items():
-        if name in {"mcm_test_graphs", "mcm_bert"}:
-            panels = [
-                (f"{title}, {words}", summary, methods)
-                for title, summary in found["panels"].items()
-                for words, methods in (("with prior", WITH_PRIOR), ("without prior", WITHOUT_PRIOR))
-            ]
-            plot(panels, docs / "images" / f"{name}.png")
+    if "mcm_test_graphs" in data:
+        panels = data["mcm_test_graphs"]["panels"]
+        drawn = [
+            ("dp ends after 6 partitions; RL gets as far", summary, DRAWN)
+            for summary in panels.values()
+        ]
+        plot(drawn, docs / "images" / "mcm_test_graphs.png")
+    write_claims(data, docs / "data" / CLAIMS)
     (docs / PAGE).write_text(render(data), encoding="utf-8")
+
+
+def write_claims(data: dict[str, Data], path: Path) -> None:
+    """Write all claims with their bars and what was measured, one a line."""
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("claim", "bar", "measured", "holds"))
+        for found in data.values():
+            for row in found["bars"]:
+                holds = "" if row["bar"] == "none" else row["holds"]
+                writer.writerow((in_terms(row["claim"]), row["bar"], row["measured"], holds))

@@ -13,14 +13,9 @@ COLOURS = {
     "sa": "tab:brown",
     "rl": "tab:blue",
     "rl-no-prior": "tab:cyan",
-    "rl-published": "tab:red",
-    "rl-published-prior": "tab:pink",
-    "prior": "tab:olive",
+    "dp": "tab:red",
     "zero-shot": "tab:green",
-    "zero-shot-no-prior": "tab:green",
     "fine-tuned": "tab:purple",
-    "everything": "tab:orange",
-    "fine-tuned-no-prior": "tab:purple",
 }
 
 

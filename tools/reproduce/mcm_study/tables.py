@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is text and whose others are numbers."""
-    rule = "|---|" + "---:|" * (len(columns) - 1)
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int = 1) -> str:
+    """A table whose first columns are text and whose others are numbers."""
+    rule = "|" + "---|" * text_columns + "---:|" * (len(columns) - text_columns)
     lines = [f"| {' | '.join(columns)} |", rule]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of text."""
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines) + "\n"
 
@@ -25,10 +18,20 @@ def bars_table(rows: Sequence[dict[str, Any]]) -> str:
     """Claims, what was promised, what was measured, and whether it holds."""
     words = {True: "holds", False: "**does not hold**", None: "open"}
     body = [
-        [r["claim"], r["bar"], r["measured"], "" if r["bar"] == "none" else words[r["holds"]]]
+        [
+            in_terms(r["claim"]),
+            r["bar"],
+            r["measured"],
+            "" if r["bar"] == "none" else words[r["holds"]],
+        ]
         for r in rows
     ]
-    return text_table(("claim", "bar", "measured", ""), body)
+    return table(("claim", "bar", "measured", ""), body, text_columns=4)
+
+
+def in_terms(text: str) -> str:
+    """A name of the data in today's terms."""
+    return text.replace("fast model", "analytic model").replace("judge", "simulator")
 
 
 def number(pair: Sequence[float] | None, digits: int = 3) -> str:
