@@ -101,8 +101,30 @@ def _contradiction(node: ir.Node, caches: _Caches, past: Dims) -> str | None:
         return f"{new} new tokens do not fit a cache of {whole}"
     bias = _dims(node, caches.bias) if caches.bias is not None else None
     if bias and bias[-1] not in (1, whole):
-        return f"the mask has {bias[-1]} columns, and past and new tokens are {whole}"
+        return _other_columns(bias[-1], whole)
     return None
+
+
+def mask_fault(model: ir.Model, node: ir.Node) -> Diagnostic | None:
+    """MCM-P083 where an op cannot read the scores of a cache with a mask of another length."""
+    if node.op_type not in ("Add", "Where"):
+        return None
+    lasts = {dims[-1] for at in range(len(node.inputs)) if (dims := _dims(node, at))} - {1}
+    for concat in model.graph:
+        continued = concat.inputs[0] if concat.op_type == "Concat" else None
+        if continued is None or not continued.is_graph_input():
+            continue
+        past, made = static_dims(continued.shape), static_dims(concat.outputs[0].shape)
+        if past is None or made is None or (*past[:2], *past[3:]) != (*made[:2], *made[3:]):
+            continue
+        if len(past) == 4 and made[2] in lasts and (others := lasts - {made[2]}):
+            why = _other_columns(min(others), made[2])
+            return Diagnostic("MCM-P083", why, f"node {quote(node.name or '')} ({node.op_type})")
+    return None
+
+
+def _other_columns(columns: int, whole: int) -> str:
+    return f"the mask has {columns} columns, and past and new tokens are {whole}"
 
 
 def _renamed(

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import graphs_of
 from mcm_compiler.graph.estimated_dims import estimated_dim
+from mcm_compiler.ir.shapes.cache_sizes import mask_fault
 from mcm_compiler.ir.shapes.fixed_shapes import shaped_by_sizes_alone
 
 
@@ -78,6 +79,8 @@ _FAIL_FOR_SIZES = frozenset(
 def impossible_sizes(model: ir.Model, reason: str) -> Diagnostic | None:
     """MCM-I058 where onnxruntime refuses or stops at an op for its sizes, which no data change.
 
+    Where these are the sizes of a cache and a mask, MCM-P083.
+
     Args:
         model: with the shapes that are known.
         reason: why a session refused it, as MCM-V001 says, or a run failed, as MCM-V002 says.
@@ -88,6 +91,8 @@ def impossible_sizes(model: ir.Model, reason: str) -> Diagnostic | None:
     node = next((n for n in model.graph if n.name == found["name"]), None)
     if node is None or node.op_type != found["op"] or not shaped_by_sizes_alone(model, node):
         return None
+    if (fault := mask_fault(model, node)) is not None:
+        return fault
     sizes = ", ".join(
         f"{quote(v.name or '')} {v.shape}" for v in node.inputs if v is not None and v.shape
     )

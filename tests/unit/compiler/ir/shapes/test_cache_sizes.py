@@ -32,6 +32,13 @@ MASKED = f"""{HEAD} m (float[B,2,S,8] q, float[B,1,S,T] mask, float[C,2,P,8] pas
     float[H,I,J,K] present_1)
     {{ y, present_0, present_1 = Attention (q, q, q, mask, past_0, past_1) }}"""
 
+APPENDED = f"""{HEAD} m (float[B,2,S,8] q, float[B,1,S,T] mask, float[C,2,P,8] past_0)
+    => (float[D,E,F,G] y, float[H,I,J,K] present_0)
+    {{ present_0 = Concat <axis = 2> (past_0, q)
+    keys = Transpose <perm = [0, 1, 3, 2]> (present_0) s = MatMul (q, keys) y = Add (s, mask) }}"""
+
+MULTIPLIED = APPENDED.replace("Add", "MatMul")
+
 
 def imported(text, **sizes):
     return import_model(ir.from_proto(onnx.parser.parse_model(text)), "m", DIMS | sizes)
@@ -47,6 +54,7 @@ def imported(text, **sizes):
         (grouped(), {"B": 2}, "the cache holds 1 sequences, and the batch has 2"),
         (grouped(groups=1), {}, "the cache has 2 heads, and the op 1"),
         (MASKED, {"T": 4}, "the mask has 4 columns, and past and new tokens are 5"),
+        (APPENDED, {"T": 4}, "the mask has 4 columns, and past and new tokens are 5"),
     ],
 )
 def test_sizes_that_contradict_each_other_are_refused(text, sizes, why):
@@ -55,6 +63,12 @@ def test_sizes_that_contradict_each_other_are_refused(text, sizes, why):
     (found,) = caught.value.diagnostics
     assert found.code == "MCM-P083"
     assert why in found.message
+
+
+def test_sizes_that_another_op_refuses_are_not_those_of_a_mask():
+    with pytest.raises(CompileError) as caught:
+        imported(MULTIPLIED, S=3, T=8)
+    assert [one.code for one in caught.value.diagnostics] == ["MCM-I058"]
 
 
 @pytest.mark.parametrize(
