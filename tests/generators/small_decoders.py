@@ -29,13 +29,16 @@ QUANTISED = """kd = DequantizeLinear (past_0, step) vd = DequantizeLinear (past_
     present_0 = Concat <axis = 2> (past_0, kq) present_1 = Concat <axis = 2> (past_1, vq)"""
 
 
-def _grouped(reads: str, more: str = "") -> str:
+def _grouped(reads: str, more: str = "", behind: str = "") -> str:
     call = f"com.microsoft.GroupQueryAttention <{GROUPS}{more}>"
-    return f"{LENGTHS} o, present_0, present_1 = {call} ({reads}, past_0, past_1, last, total)"
+    given = f"{reads}, past_0, past_1, last, total{behind}"
+    return f"{LENGTHS} o, present_0, present_1 = {call} ({given})"
 
 
 SPELLINGS = {
     "gqa-packed": f"qkv = MatMul (x, wqkv) {_grouped('qkv, , ')}",
+    "gqa-packed-rotary": f"qkv = com.microsoft.MatMulNBits <K = 32, N = 128, block_size = 32>"
+    f" (x, bits, steps) {_grouped('qkv, , ', ', do_rotary = 1', ', cos, sin')}",
     "gqa-shared": f"{QUERIES} {_grouped('q, k, v')}",
     "gqa-window": f"{QUERIES} {_grouped('q, k, v', ', local_window_size = 8')}",
     "mha": "q = MatMul (x, wq) k = MatMul (x, wq) v = MatMul (x, wq) o, present_0, present_1 ="
@@ -49,20 +52,21 @@ SPELLINGS = {
 
 
 def small_decoder(spelling: str, past: int | None = 15) -> ir.Model:
-    """A layer of 4 heads (2 for keys and values) of 8 columns, one token a step.
+    """A layer of 4 heads (2 for keys and values) of 8 columns, or 16 that turn; one token a step.
 
     Args:
         spelling: of `SPELLINGS`.
         past: tokens in the cache before the step, or its size where it is one buffer; None for the
             dimensions `seq`, `past` and `total`.
     """
-    fixed = spelling in ("gqa-shared", "tensor-scatter")
+    fixed = spelling in ("gqa-packed-rotary", "gqa-shared", "tensor-scatter")
     heads, kind = 4 if spelling == "mha" else 2, "int8" if spelling == "quantised" else "float"
     if past is None:
         tokens, old, total, new = "seq", "past", "total", "past" if fixed else "total"
     else:
         tokens, old, total, new = 1, past, past // 2 if fixed else past + 1, past + (not fixed)
-    old, new = (f"{kind}[1,{heads},{length},8]" for length in (old, new))
+    width = 16 if "rotary" in spelling else 8
+    old, new = (f"{kind}[1,{heads},{length},{width}]" for length in (old, new))
     reads = [f"int64[1,{tokens}] ids, {old} past_0, {old} past_1"]
     reads += [f"int64[1,{total}] mask"] if spelling.startswith("gqa") else []
     reads += ["int64[1] at"] if spelling == "tensor-scatter" else []
@@ -77,8 +81,9 @@ def small_decoder(spelling: str, past: int | None = 15) -> ir.Model:
     weights = {
         "table": rng.standard_normal((20, 32)), "wq": rng.standard_normal((32, 32)),
         "wk": rng.standard_normal((32, 16)), "wv": rng.standard_normal((32, 16)),
-        "wqkv": rng.standard_normal((32, 64)), "w": rng.standard_normal((32, 32)),
+        "wqkv": rng.standard_normal((32, 64)), "w": rng.standard_normal((4 * width, 32)),
         "scale": np.array(8**-0.5), "step": np.array(0.05),
+        "steps": rng.random((128, 1)), "cos": rng.random((64, 8)), "sin": rng.random((64, 8)),
     }  # fmt: skip
     numbers = {
         "heads": [0, 0, 4, 8], "groups": [0, 0, 2, 8], "back": [0, 0, 32], "one": [1], "two": [2],
@@ -86,6 +91,7 @@ def small_decoder(spelling: str, past: int | None = 15) -> ir.Model:
     }  # fmt: skip
     constants = {name: (array * 0.2).astype(np.float32) for name, array in weights.items()}
     constants |= {name: np.array(row, np.int64) for name, row in numbers.items()}
+    constants |= {"bits": rng.integers(0, 256, (128, 1, 16), np.uint8)}
     constants |= {"second": np.array(1, np.int64), "zero": np.array(0, np.int8)}
     used = {name for node in proto.graph.node for name in node.input}
     for name, array in constants.items():

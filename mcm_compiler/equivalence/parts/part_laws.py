@@ -7,6 +7,7 @@ not here has no law, and nothing is said about its parts.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -464,6 +465,23 @@ def _grouped_heads(op: WholeOp, position: int, axis: int) -> Law | None:
         return None
     counts = {"num_heads": heads // groups} | ({"kv_num_heads": 1} if grouped else {})
     return Law(operands, ((2, made // groups), (1, 1), (1, 1)), units_each=counts)
+
+
+def operands_in_a_row(key: OpKey, row: Shape) -> tuple[tuple[int, int], ...]:
+    """Columns of operand 0 that are the first operands, where an op has these in one; else none.
+
+    GroupQueryAttention without keys and values has them behind the queries. It computes what it
+    does with each of the three as an operand.
+    """
+    if (key.domain, key.op_type) != ("com.microsoft", "GroupQueryAttention"):
+        return ()
+    heads, groups = key.number("num_heads", 0), key.number("kv_num_heads", 0)
+    if key.reads(1) is not None or key.reads(2) is not None or len(key.inputs) < 3:
+        return ()
+    if len(row) != 3 or min(heads, groups) < 1 or row[2] % (heads + 2 * groups):
+        return ()
+    width = row[2] // (heads + 2 * groups)
+    return tuple(itertools.pairwise([0, heads * width, (heads + groups) * width, row[2]]))
 
 
 def _attention(op: WholeOp, position: int, axis: int) -> Law | None:

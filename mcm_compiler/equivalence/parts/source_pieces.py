@@ -8,7 +8,7 @@ from collections.abc import Hashable
 import numpy as np
 
 from mcm_compiler.equivalence.parts.located_slices import constant_shape
-from mcm_compiler.equivalence.parts.part_laws import WholeOp
+from mcm_compiler.equivalence.parts.part_laws import WholeOp, operands_in_a_row
 from mcm_compiler.equivalence.parts.value_views import Piece, Shape, part_of, whole_piece
 from mcm_compiler.equivalence.parts.view_ops import VIEW_OPS, viewed
 from mcm_compiler.equivalence.values.source_values import SourceValues
@@ -34,7 +34,7 @@ class SourcePieces:
         self.pieces: dict[int, Piece] = {}
         self._by_root: defaultdict[tuple[int, Shape], list[int]] = defaultdict(list)
         self._by_reads: defaultdict[Hashable, list[int]] = defaultdict(list)
-        self._outputs: dict[int, list[int]] = {}
+        self._in_a_row: dict[int, int] = {}  # ops with several operands in one, by another form
         ops: set[int] = set()
         for number in sorted(source.names):
             if number in numbers.constant:
@@ -42,11 +42,8 @@ class SourcePieces:
             self._add(number)
             made = numbers.made_by(number)
             if made is not None and made[0].op not in ops:
-                key, op = made
-                ops.add(key.op)
-                roots = self._roots(op)
-                for count in range(2, len(roots) + 1) if len(roots) > 2 else (len(roots),):
-                    self._by_reads[_reads(op, roots[:count])].append(key.op)
+                ops.add(made[0].op)
+                self._add_op(made[0].op)
 
     def _add(self, number: int) -> None:
         shape = self._numbers.shapes.get(number)
@@ -58,6 +55,33 @@ class SourcePieces:
         if piece is not None:
             self.pieces[number] = piece
             self._by_root[piece.view.root, shape].append(number)
+
+    def _add_op(self, number: int) -> None:
+        for own in (number, *self._with_operands_alone(number)):
+            op = self.op(own)
+            roots = self._roots(op)
+            for count in range(2, len(roots) + 1) if len(roots) > 2 else (len(roots),):
+                self._by_reads[_reads(op, roots[:count])].append(own)
+
+    def _with_operands_alone(self, number: int) -> list[int]:
+        """An op that has several operands in one also as one that reads each of them."""
+        op = self.op(number)
+        row = op.reads(0)
+        piece = None if row is None else self.pieces.get(row)
+        places = () if piece is None else operands_in_a_row(op, piece.shape)
+        if piece is None or not places:
+            return []
+        alone: list[int] = []
+        for place in places:
+            taken = piece.taken(len(piece.shape) - 1, (place,))
+            if taken is None:
+                return []
+            alone.append(self._numbers.of(("columns", row, *place)))
+            self.pieces[alone[-1]] = taken
+            self._numbers.shapes[alone[-1]] = taken.shape
+        other = self._numbers.of(op._replace(inputs=(*alone, *op.inputs[len(alone) :])))
+        self._in_a_row[other] = number
+        return [other]
 
     def _as_view(self, number: int) -> Piece | None:
         made = self._numbers.made_by(number)
@@ -116,8 +140,8 @@ class SourcePieces:
 
     def results(self, number: int) -> list[int]:
         """Numbers of the outputs of an op of the model."""
-        count = len(self.op(number).outputs)
-        return [self._numbers.of(OutputKey(number, at)) for at in range(count)]
+        count, own = len(self.op(number).outputs), self._in_a_row.get(number, number)
+        return [self._numbers.of(OutputKey(own, at)) for at in range(count)]
 
     def facts(self, number: int) -> WholeOp:
         """An op of the model as laws see it."""

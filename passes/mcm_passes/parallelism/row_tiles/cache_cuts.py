@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import onnx_ir as ir
 
@@ -27,6 +28,7 @@ from mcm_passes.parallelism.row_tiles.kernel_cuts import CutKernels, cut_kernels
 from mcm_passes.parallelism.row_tiles.row_regions import CACHE_OPS, RowRegion, RowRegions
 from mcm_passes.parallelism.row_tiles.tile_rewriting import CutRegion
 from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules
+from mcm_passes.parallelism.rules.operators import attention
 
 HEADS = 1
 """Axis of the heads of a cache."""
@@ -49,6 +51,12 @@ CACHE_MAKERS = frozenset(
     {"Attention", "Concat", "GroupQueryAttention", "MultiHeadAttention", "TensorScatter"}
 )
 """Ops that make the present of a cache."""
+
+PACKED_RULE = (
+    "com.microsoft::GroupQueryAttention",
+    partial(attention.grouped_query_attention, packed=True),
+)
+"""Rule by which caches are divided; elsewhere an op with packed operands stays whole."""
 
 
 def least_pieces(
@@ -77,7 +85,7 @@ def cache_cuts(model: ir.Model, pieces: int) -> list[CacheCut]:
     """Cuts of all layers whose heads can be cut, each in `pieces` or as many as there are heads."""
     pairs = _values(model, STATES.find(model) or States(()))
     constants = constant_values(model.graph)
-    rules = GraphRules(model, installed_rules())
+    rules = GraphRules(model, installed_rules().with_maker(*PACKED_RULE))
     regions = RowRegions(rules, constants, set(), lambda _: 1, 0.0, CACHE_OPS)
     pasts = {past: present for past, present in pairs if past.uses()}
     near = {node for past in pasts for node in _near(past)}

@@ -158,8 +158,8 @@ class _Tiling:
             name = self._names.take(f"{node.name}/tile_{index}")
             self._place = (anchor, index)
             inputs = [
-                self._operand(cut, value, index, form if at == 0 else None, name)
-                for at, value in enumerate(node.inputs)
+                self._operand(cut, node.inputs, at, index, form, name)
+                for at in range(len(node.inputs))
             ]
             outputs = [
                 self._slice(cut, value, index).of_value(
@@ -185,14 +185,18 @@ class _Tiling:
     def _operand(
         self,
         cut: CutRegion,
-        value: ir.Value | None,
+        operands: Sequence[ir.Value | None],
+        at: int,
         index: int,
-        form: ShardForm | None,
+        form: ShardForm,
         reader: str,
     ) -> ir.Value | None:
+        value = operands[at]
+        if at < len(form.runs) and (row := operands[0]) is not None:
+            return self._range(cut, row, Slice(*form.runs[at]), index, reader)
         if value is None:
             return None
-        if form is not None and form.reads is not None:
+        if at == 0 and form.reads is not None:
             return self._range(cut, value, Slice(*form.reads), index, reader)
         if value in cut.region.values:
             return self._range(cut, value, self._slice(cut, value, index), index, reader)

@@ -233,6 +233,11 @@ class RuleTable:
         """The rule maker of an operator, with its origin."""
         return self._rules.get(operator)
 
+    def with_maker(self, operator: str, maker: RuleMaker) -> RuleTable:
+        """A table in which one of the operators has another rule."""
+        found = replace(self._rules[operator], maker=maker)
+        return RuleTable({**self._rules, operator: found})
+
     def has(self, op_type: str, domain: str) -> bool:
         """Whether an operator has a rule; one without is run whole on every device."""
         return operator_name(op_type, domain) in self._rules

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcm_compiler.contracts.sharding.rules import Dim, Dims, FactorKind, OpFacts, ShardingRule
@@ -27,6 +27,8 @@ class ShardForm:
             added.
         first_only: operands that only the first device counts in (others: zeros, or left out).
         reads: for a factor with a halo, `(axis, first, last)` of operand 0.
+        runs: `(axis, first, last)` of operand 0 for each of the first operands of the part, which
+            the whole op reads side by side in it.
         index_offset: for a divided table that is looked up: row 0 of this part, within each run of
             its rows if there are several. An index outside of the part gives zeros.
     """
@@ -35,6 +37,7 @@ class ShardForm:
     constants: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     first_only: tuple[int, ...] = ()
     reads: tuple[int, int, int] | None = None
+    runs: tuple[tuple[int, int, int], ...] = ()
     index_offset: int | None = None
 
 
@@ -262,6 +265,20 @@ def _heads(share: Share) -> ShardForm:
     return ShardForm({n: count for n, count in counts.items() if n in share.facts.attributes})
 
 
+def _grouped_heads(share: Share) -> ShardForm:
+    """Queries, keys and values in one operand become operands of their own."""
+    form, (row, key, *_) = _heads(share), share.facts.input_shapes
+    if row is None or key is not None:
+        return form
+    queries, heads = (int(share.facts.attributes[n]) for n in ("num_heads", "kv_num_heads"))
+    width = (row[2] or 0) // (queries + 2 * heads)
+    runs = [(0, queries // heads), (queries, 1), (queries + heads, 1)]
+    ends = [
+        [(first + at * each) * width for at in (share.start, share.stop)] for first, each in runs
+    ]
+    return replace(form, runs=tuple((2, start, stop) for start, stop in ends))
+
+
 def _direction(share: Share) -> ShardForm:
     """One of two directions runs forward, the other in reverse, with its own activations."""
     if share.rule.factors[share.factor].name != "d":
@@ -281,7 +298,7 @@ _FORMS: Mapping[str, Callable[[Share], ShardForm]] = {
     **dict.fromkeys(("Expand", "Reshape"), _to_shape),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _direction),
     "AffineGrid": _affine_grid,
-    "com.microsoft::GroupQueryAttention": _heads,
+    "com.microsoft::GroupQueryAttention": _grouped_heads,
     "com.microsoft::MatMulNBits": _blocked_matmul,
     "com.microsoft::MultiHeadAttention": _heads,
     "CenterCropPad": _crop_or_pad,

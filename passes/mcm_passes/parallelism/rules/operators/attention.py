@@ -39,21 +39,28 @@ _SIDES = ("left", "right")
 
 
 @maker(inputs=1)
-def grouped_query_attention(op: OpRule, query: Shape) -> ShardingRule:
-    """As `attention` with heads within the last dimension; packed queries, keys, values are whole.
+def grouped_query_attention(op: OpRule, query: Shape, *, packed: bool = False) -> ShardingRule:
+    """As `attention` with heads within the last dimension.
 
     Lengths of sequences are for each of them; tables of positions, and biases of heads, are whole.
+    An op with one operand of queries, keys and values is whole, too, unless `packed` says that
+    parts of it read a slice of each (`ShardForm.runs`).
     """
     heads, all_heads = (int(op.attributes.get(n, 0)) for n in ("kv_num_heads", "num_heads"))
     given = [*op.inputs, *[None] * 6]
-    named = None not in given[1:5] and len(query) == 3
+    width = (given[3] or (0,))[-1] or 0
+    packed = packed and given[1:3] == [None, None]
+    named = None not in given[3 if packed else 1 : 5] and len(query) == 3
+    if packed:
+        named = named and query[2] == (all_heads + 2 * heads) * width
     if not named or any(shape is not None for shape in op.inputs[9:]):
         return op.whole()
-    past = "b h !p !d"
-    lengths = " ".join(["b", *["1"] * (len(given[5] or ()) - 1)])
-    texts = ["b !s (h g !d)", "b !s (h !d)", "b !s (h !d)", past, past, lengths]
+    texts = ["_"] * 3 if packed else ["b !s (h g !d)", "b !s (h !d)", "b !s (h !d)"]
+    b = "!b" if packed else "b"
+    texts += [f"{b} h !p !d"] * 2 + [" ".join([b, *["1"] * (len(given[5] or ()) - 1)])]
     texts += ["_" for _ in op.inputs[6:]]
-    return _with_heads(op, texts, ["b !s (h g !d)", "b h !u !d", "b h !u !d"], heads, all_heads)
+    results = [f"{b} !s (h g !d)", *[f"{b} h !u !d"] * 2]
+    return _with_heads(op, texts, results, heads, all_heads)
 
 
 @maker(inputs=1)

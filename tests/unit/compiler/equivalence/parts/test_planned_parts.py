@@ -52,6 +52,21 @@ def array(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
 
+GROUPED = "com.microsoft.GroupQueryAttention"
+IN_A_ROW = (
+    "(float[1,1,32] x, float[1,2,3,4] p, float[1,2,3,4] r)"
+    " => (float[1,1,16] y, float[1,2,4,4] k, float[1,2,4,4] v)"
+)
+IN_A_ROW_CHIP = (
+    "q0, q1, k0, k1, v0, v1 = Split <axis = 2> (x, sizes)"
+    " p0, p1 = Split <axis = 1, num_outputs = 2> (p) r0, r1 = Split <axis = 1, num_outputs = 2> (r)"
+    f" y0, a0, b0 = {GROUPED} <num_heads = 2, kv_num_heads = 1> (q0, k0, v0, p0, r0, l, t)"
+    f" y1, a1, b1 = {GROUPED} <num_heads = 2, kv_num_heads = 1> (q1, k1, v1, p1, r1, l, t)"
+    " y = Concat <axis = 2> (y0, y1) k = Concat <axis = 1> (a0, a1)"
+    " v = Concat <axis = 1> (b0, b1)"
+)
+LENGTHS = {"l": np.array([[3]], np.int32), "t": np.array(4, np.int32)}
+
 W, B, V = array(6, 8), array(8, seed=1), array(8, 4, seed=2)
 PRODUCTS = "(float[2,6] x) => (float[2,4] y)"
 PRODUCTS_SOURCE = "h = Gemm (x, w, b) r = Relu (h) y = Gemm (r, v, c)"
@@ -236,6 +251,10 @@ CASES = {
         PACKED, PACKED_SOURCE, PACKED_WEIGHTS,
         PACKED_CHIP + "y = Concat <axis = 1> (y0, y1)", PACKED_PARTS,
     ),
+    "heads in a row": (
+        IN_A_ROW, f"y, k, v = {GROUPED} <num_heads = 4, kv_num_heads = 2> (x, , , p, r, l, t)",
+        LENGTHS, IN_A_ROW_CHIP, {**LENGTHS, "sizes": np.array([8, 8, 4, 4, 4, 4])},
+    ),
     "transposed": (
         GROW, GROW_SOURCE, {"w": GROW_W, "v": GROW_V, "b": B[:2]}, GROW_CHIP, GROW_PARTS
     ),
@@ -271,6 +290,9 @@ def one_off(values: np.ndarray) -> np.ndarray:
 
 
 WRONG = {
+    "values of other heads": ("heads in a row", {"k1, v1, p1": "k1, v0, p1"}, {}),
+    "values for keys": ("heads in a row", {"k1, v1, p1": "v1, k1, p1"}, {}),
+    "queries of other heads": ("heads in a row", {}, {"sizes": np.array([4, 12, 4, 4, 4, 4])}),
     "exchanged repeated heads": ("repeated heads", {"(y0, y1)": "(y1, y0)"}, {}),
     "heads of the other part": ("repeated heads", {"Expand (u1, t)": "Expand (u0, t)"}, {}),
     "scales of other blocks": ("packed rows", {}, {"s1": BLOCKS_PARTS["s0"]}),
