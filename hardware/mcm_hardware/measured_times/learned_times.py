@@ -210,6 +210,26 @@ def with_rows(known: KnownKernels, own: Roofline, measured: MeasuredKernels) -> 
     return _joined(known, _distinct(own, measured), COMPILED)
 
 
+def known_kernels(own: Roofline, models: Sequence[MeasuredKernels], machine: str) -> KnownKernels:
+    """Kernels of several models, with the covariance under which they are most likely.
+
+    Args:
+        own: calibrated to all models.
+        models: measured kernels of each, all on one machine.
+        machine: its short name.
+    """
+    return _known(own, [_distinct(own, measured) for measured in models], machine)
+
+
+def _known(own: Roofline, kernels: Sequence[Sequence[_Distinct]], machine: str) -> KnownKernels:
+    known = KnownKernels(machine, _numbers(own.chip), (), (), (), (), ())
+    for number, each in enumerate(kernels):
+        known = _joined(known, each, number)
+    shares = [one.count * one.seconds for each in kernels for one in each]
+    longest = sorted(range(len(shares)), key=lambda k: -shares[k])[:MOST_KERNELS]
+    return known.taken(sorted(longest)).fitted()
+
+
 def learned_times(
     own: Roofline,
     models: Sequence[MeasuredKernels],
@@ -234,12 +254,7 @@ def learned_times(
     tried = [number for number, each in enumerate(kernels) if len(each) > LONGEST]
     if len(tried) < LEAST_MODELS:
         return None
-    known = KnownKernels(machine, _numbers(own.chip), (), (), (), (), ())
-    for number, each in enumerate(kernels):
-        known = _joined(known, each, number)
-    shares = [one.count * one.seconds for each in kernels for one in each]
-    longest = sorted(range(len(shares)), key=lambda k: -shares[k])[:MOST_KERNELS]
-    known = known.taken(sorted(longest)).fitted()
+    known = _known(own, kernels, machine)
     errors: dict[str, list[float]] = {"learned": [], "calibrated": []}
     for number in tried:
         rows, others = kernels[number][:LONGEST], kernels[number][LONGEST:]
