@@ -43,6 +43,7 @@ PROBLEM_NAMES = {
     "names": "unit.name",
     "members": "unit.members",
     "compute_s": "unit.work_s",
+    "deviation_s": "unit.deviation_s",
     "clonable": "unit.copyable",
     "pinned_chip": "unit.fixed_device",
     "op_types": "unit.kind",
@@ -334,19 +335,19 @@ def _check_sizes(p: PartitionProblem) -> None:
     lengths = {
         "members": n, "compute_s": n, "clonable": n, "pinned_chip": n,
         "tensor_bytes": t, "tensor_producer": t, "tensor_ptr": t + 1, "tensor_to_host": t,
-        "relay_s": t, "weight_bytes": w, "weight_ptr": w + 1,
+        "relay_s": t, "weight_bytes": w, "weight_ptr": w + 1, "op_types": n if p.op_types else 0,
+        "deviation_s": n,
     }  # fmt: skip
     for field, length in lengths.items():
-        if len(getattr(p, field)) != length:
-            found = len(getattr(p, field))
-            raise MalformedError(f"the array {PROBLEM_NAMES[field]} has {found} entries: {length}")
+        found = getattr(p, field)
+        if found is not None and len(found) != length:
+            message = f"the array {PROBLEM_NAMES[field]} has {len(found)} entries, not {length}"
+            raise MalformedError(message)
     energy = p.energy
     if energy is not None and (energy.unit_j.size, energy.relay_j.size) != (n, t):
         raise MalformedError(f"the arrays of energies do not have {n} and {t} entries")
     _check_kinds(p, n, t)
     _check_copies(p, n, t)
-    if p.op_types and len(p.op_types) != n:
-        raise MalformedError(f"the array unit.kind has {len(p.op_types)} entries, not {n}")
     if len(p.limits.sram_bytes) != devices or len(p.limits.chip_speed) not in (0, devices):
         raise MalformedError(f"the arrays of devices do not have {devices} entries")
     links, least = len(p.limits.link_latency_s), devices - 1

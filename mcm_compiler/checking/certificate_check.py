@@ -156,7 +156,8 @@ def _compare(said: PartitionProblem, derived: PartitionProblem) -> None:
             _compare_limits(theirs, ours)
         elif field in _WHOLE:
             alike, fault, place = _WHOLE[field]
-            if theirs is not ours and (None in (theirs, ours) or not alike(theirs, ours)):
+            missing = theirs is None or ours is None
+            if theirs is not ours and (missing or not alike(theirs, ours)):
                 raise differs(fault, place)
         elif isinstance(ours, np.ndarray):
             if not np.array_equal(ours, theirs):
@@ -226,6 +227,11 @@ _WHOLE: dict[str, tuple[Callable[[Any, Any], bool], str, str]] = {
         _same_arrays,
         "its copies of views are not those of the models on the target",
         "view.copy_s",
+    ),
+    "deviation_s": (
+        np.array_equal,
+        "its errors of times are not those that the cost model of the target states",
+        "unit.deviation_s",
     ),
 }
 """Records that differ as a whole: what compares two, the fault, and where it is in the file."""

@@ -92,6 +92,8 @@ class PartitionProblem(ReadOnlyArrays):
         kinds: costs on each kind of chip, see `Machine.device_kind`; None where all chips are of
             one kind, which `compute_s` and `relay_s` are about.
         copies: views that are copied where they leave a chip; None if there are none.
+        deviation_s: `[N]`, by how much the cost model's seconds of each unit may be off, on the
+            kind of chip where that is most; None where no such error is known.
     """
 
     names: tuple[str, ...]
@@ -122,6 +124,7 @@ class PartitionProblem(ReadOnlyArrays):
     energy: UnitEnergies | None = None
     kinds: KindCosts | None = None
     copies: ViewCopies | None = None
+    deviation_s: Floats | None = None
 
     def __post_init__(self) -> None:
         for name, like, fill in (

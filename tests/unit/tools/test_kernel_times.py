@@ -22,7 +22,8 @@ def test_losses_are_shares_above_the_best_period() -> None:
     periods = {case: [2.0, 1.5, 1.0, 1.0] for case in measured_losses.CASES}
     records = [{"chips": 4, "best_s": 1.0, "periods": periods}] * 3
     found = dict(measured_losses.summary(records, 4))
-    assert len(found) == 2 * len(periods)
-    loss, change = list(found.values())[:2]
+    assert len(found) == 3 * len(periods)
+    loss, change, over_known = list(found.values())[:3]
     assert loss[:2] == ["100.0 [100.0, 100.0]", "50.0 [50.0, 50.0]"]
     assert change[:2] == ["0.0 [0.0, 0.0]", "-50.0 [-50.0, -50.0]"]
+    assert over_known == ["0.0 [0.0, 0.0]"] * 4

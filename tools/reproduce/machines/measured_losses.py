@@ -1,10 +1,11 @@
 """What partitions lose where few kernels of a model have a measured time.
 
-For each model of `kernel_times.jsonl` and 4 and 16 chips, the times of the k distinct kernels that
-are expected to take longest go into a table, `--cost-model table` completes it, and `dp` places the
-model. The loss is the period of that placement under all measured times, over the best one that was
-found under them. Targets are `cpu-ring` with more chips, and the same with all engines 3 times too
-fast. Each model and number of chips is a line of `tools/reproduce/data/measured_losses.jsonl`.
+For each model of `kernel_times.jsonl` and 4 and 16 chips, the times of k distinct kernels go into a
+table, `--cost-model table` completes it, and `dp` places the model. The loss is the period of that
+placement under all measured times, over the best one that was found under them. `CASES` are about
+`cpu-ring` with more chips, with all engines 3 times too fast, and calibrated by other models of
+the machine. For that, the models are in `FOLDS` parts, and the others are all of the other parts.
+Each model and number of chips is a line of `tools/reproduce/data/measured_losses.jsonl`.
 Prints means in percent with 90 % intervals, by bootstraps over models.
 
     python -m tools.reproduce.machines.measured_losses
@@ -15,9 +16,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,14 +29,18 @@ from mcm_compiler.arrays.types import Floats
 from mcm_compiler.components.cost_choice import calibrated, with_cost_model
 from mcm_compiler.components.cost_files import held_files
 from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.cost import CalibratesCosts, MeasuredKernels
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PARTITION_PROBLEM, Budget, PartitionProblem
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.measuring.kernel_times import KernelTime, kernel_name
+from mcm_compiler.measuring.next_kernels import KernelBudget
 from mcm_compiler.measuring.times_files import times_text
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.variants.sensitivities import changed_target, value_of
 from mcm_hardware.chip.calibration import KEYS
+from mcm_hardware.chip.roofline import Roofline
+from mcm_hardware.measured_times.learned_times import known_kernels
 from mcm_passes.mapping.models import periods_of
 from mcm_passes.mapping.problem.measured_names import planned_kernels
 from mcm_passes.mapping.search.named import strategy_of
@@ -47,109 +53,221 @@ CHIPS = 4, 16
 KNOWN = 0, 3, 10, 20
 """Distinct kernels that were measured."""
 
+FOLDS = 7
+
+
+@dataclass(frozen=True)
+class Case:
+    """A target, and what its unmeasured kernels get their times from.
+
+    Attributes:
+        factor: by how much its engines are too fast.
+        options: of `table`.
+        is_known: whether it was calibrated by other models.
+        learns: whether times of their kernels correct the calibrated ones, once rows are there.
+        chooses: whether the kernels that the time may be off by most are measured next, after each
+            one; otherwise those that are expected to take longest.
+    """
+
+    factor: float = 1.0
+    options: str = ""
+    is_known: bool = False
+    learns: bool = False
+    chooses: bool = False
+
+
 CASES = {
-    "as described": (1.0, ""),
-    "3 times too fast": (3.0, ""),
-    "3 times too fast, the rest not calibrated": (3.0, ",factor=1"),
+    "as described": Case(),
+    "3 times too fast": Case(3.0),
+    "3 times too fast, the rest not calibrated": Case(3.0, ",factor=1"),
+    "known": Case(is_known=True),
+    "learned": Case(is_known=True, learns=True),
+    "learned, active choice": Case(is_known=True, learns=True, chooses=True),
 }
-"""By how much the engines of the target are too fast, and options of `table`."""
 
 PASSES = "simplify,fuse,annotate_cost,partition"
+OPTIONS = CompileOptions(level=0, replicas=1, round=1, passes=PASSES)
 STRATEGY = "dp"
 DRAWS = 2_000
+MACHINE = "here"
 
 
 def main() -> int:
     """Places what is not there yet, and prints the means."""
     records = KeptRecords(DATA, "code")
-    found: list[Record] = []
-    for times in kept():
-        for chips in CHIPS:
-            key = digest_of(times["key"], chips, KNOWN, CASES, STRATEGY)
-            if records.find(key) is None:
-                periods = Study(times, chips).periods()
-                records.keep({"key": key, "model": times["model"], "chips": chips, **periods})
-            found += filter(None, [records.find(key)])
+    keys = {
+        (number, chips): digest_of(times["key"], chips, KNOWN, FOLDS, CASES, STRATEGY)
+        for number, times in enumerate(kept())
+        for chips in CHIPS
+    }
+    missing = [place for place, key in keys.items() if records.find(key) is None]
+    if missing:
+        models = [Model(times) for times in kept()]
+        for fold in sorted({number % FOLDS for number, _ in missing}):
+            others = Others([model for n, model in enumerate(models) if n % FOLDS != fold])
+            for number, chips in missing:
+                if number % FOLDS == fold:
+                    model = models[number]
+                    record = {"key": keys[number, chips], "model": model.name, "chips": chips}
+                    records.keep({**record, **periods(model, others, chips)})
+    found = [one for key in keys.values() if (one := records.find(key)) is not None]
     print(json.dumps({name: row for chips in CHIPS for name, row in summary(found, chips)}))
     return 0
 
 
-class Study:
-    """A model with all its measured times on a number of chips.
+class Model:
+    """A model with all its measured times.
 
     Args:
-        times: record of the model.
-        chips: of the ring.
+        times: its record.
     """
 
-    def __init__(self, times: Record, chips: int) -> None:
-        self._times = times
-        self._target = changed_target(load_target(TARGET), {"package.num_chips": chips}).target
-        options = CompileOptions(level=0, replicas=1, round=1, passes=PASSES)
-        model, _, _ = run_passes(times["model"], self._target, options)
-        self._problem = PARTITION_PROBLEM.get(model)
-        self._kernels = planned_kernels(model.graph, FUSION_PLAN.get(model))
-        measured_s = dict(zip(times["names"], times["seconds"], strict=True))
-        all_s = np.array([measured_s[kernel_name(nodes)] for nodes in self._kernels])
-        self._measured = self._with(all_s)
+    def __init__(self, times: Record) -> None:
+        self.name = str(times["model"])
+        target = load_target(TARGET)
+        model, _, _ = run_passes(self.name, target, replace(OPTIONS, passes="simplify,fuse"))
+        kernels = planned_kernels(model.graph, FUSION_PLAN.get(model))
+        self.kernels = {kernel_name(nodes): nodes for nodes in kernels}
+        columns = (times[name] for name in ("names", "kind", "seconds", "spread"))
+        self._rows = {name: row for name, *row in zip(*columns, strict=True)}
+        self.all_s = np.array([self._rows[name][1] for name in self.kernels])
+        self._seconds: dict[Case, list[Floats]] = {}
 
-    def periods(self) -> Record:
-        """Periods under all measured times, by target and number of measured kernels."""
-        best_s = self._period_s(self._measured)
-        found = {
-            name: [self._period_s(self._with(self._known_s(*case, k))) for k in KNOWN]
-            for name, case in CASES.items()
-        }
-        return {"best_s": min(best_s, *(min(each) for each in found.values())), "periods": found}
+    @property
+    def measured(self) -> MeasuredKernels:
+        """All kernels with their seconds."""
+        return [(nodes, self._rows[name][1]) for name, nodes in self.kernels.items()]
 
-    def _known_s(self, factor: float, options: str, count: int) -> Floats:
-        target: Target = self._target
-        if factor != 1.0:
-            numbers = {key: float(str(value_of(target, key))) for key in KEYS}
-            changes = {key: numbers[key] * factor**-power for key, power in KEYS.items()}
-            target = changed_target(target, changes).target
-        if count:
-            table = held_files({"times.csv": self._table(count).encode()})
-            target = with_cost_model(target, f"table{{file=times.csv{options}}}", table)
-            target = calibrated(target, self._kernels)
+    def seconds(self, case: Case, others: Others) -> list[Floats]:
+        """Times of all kernels after some were measured, by the numbers of `KNOWN`."""
+        if case not in self._seconds:
+            target = others.target if case.is_known else load_target(TARGET)
+            target = _scaled(target, {key: case.factor**-power for key, power in KEYS.items()})
+            order = self._chosen(target, others) if case.chooses else self._longest(target)
+            self._seconds[case] = [
+                self._completed(case, target, others, [name for some in order[:k] for name in some])
+                for k in KNOWN
+            ]
+        return self._seconds[case]
+
+    def table(self, names: Sequence[str]) -> bytes:
+        """Rows of some kernels; those that the runtime left out have none."""
+        rows = [(name, self._rows[name]) for name in names]
+        times = [KernelTime(name, s, spread, 1) for name, (_, s, spread) in rows if s > 0.0]
+        return times_text(times, MACHINE).encode()
+
+    def _longest(self, target: Target) -> list[list[str]]:
+        """Names of distinct kernels, those with the longest computed times first."""
+        alike: dict[int, list[str]] = {}
+        for name in self.kernels:
+            alike.setdefault(self._rows[name][0], []).append(name)
         costs = target.cost_model()
-        return np.array([costs.group_cost(nodes).seconds for nodes in self._kernels])
+        expected_s = {
+            kind: sum(costs.group_cost(self.kernels[name]).seconds for name in names)
+            for kind, names in alike.items()
+        }
+        return [alike[kind] for kind in sorted(alike, key=lambda kind: -expected_s[kind])]
 
-    def _table(self, count: int) -> str:
-        """Rows of all kernels of the distinct ones with the longest computed times."""
-        kinds, distinct = np.array(self._times["kind"]), self._times["distinct"]
-        expected_s = np.bincount(kinds) * np.array([one[-1] for one in distinct])
-        known = set(np.argsort(-expected_s, kind="stable")[:count].tolist())
-        columns = (self._times[name] for name in ("names", "kind", "seconds", "spread"))
-        rows = [
-            KernelTime(name, seconds, spread, 1)
-            for name, kind, seconds, spread in zip(*columns, strict=True)
-            if kind in known and seconds > 0.0
-        ]
-        return times_text(rows, "here")
+    def _chosen(self, target: Target, others: Others) -> list[list[str]]:
+        """Names of distinct kernels in the order in which `mcmc measure --most` takes them."""
+        measured_s: dict[str, float] = {}
+        chosen: list[list[str]] = []
+        budget = KernelBudget(max(KNOWN), MACHINE, others.known)
+        for names in budget.chosen(self.kernels, measured_s, target):
+            chosen.append(names)
+            rows = {name: self._rows[name][1] for name in names}
+            measured_s.update({name: seconds for name, seconds in rows.items() if seconds > 0.0})
+        return chosen
 
-    def _with(self, kernel_s: Floats) -> PartitionProblem:
-        unit_of = {op: unit for unit, ops in enumerate(self._problem.members) for op in ops}
-        units = [unit_of[nodes[0].name or ""] for nodes in self._kernels]
-        seconds = np.bincount(units, kernel_s, self._problem.num_units)
-        return replace(self._problem, compute_s=seconds)
+    def _completed(
+        self, case: Case, target: Target, others: Others, names: Sequence[str]
+    ) -> Floats:
+        if names:
+            files, options = {"times.csv": self.table(names)}, case.options
+            if case.learns:
+                files["known.json"], options = others.known, ",known=known.json"
+            text = f"table{{file=times.csv{options}}}"
+            target = with_cost_model(target, text, held_files(files))
+            target = calibrated(target, self.kernels.values())
+        costs = target.cost_model()
+        return np.array([costs.group_cost(nodes).seconds for nodes in self.kernels.values()])
 
-    def _period_s(self, problem: PartitionProblem) -> float:
+
+class Others:
+    """What models teach about the machine that they were measured on.
+
+    Args:
+        models: with measured times.
+    """
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        self._models = models
+
+    @cached_property
+    def target(self) -> Target:
+        """`cpu-ring` as `mcmc calibrate` writes it."""
+        first = self._models[0]
+        table = held_files({"times.csv": first.table(list(first.kernels))})
+        own = load_target(TARGET)
+        costs = with_cost_model(own, "table{file=times.csv}", table).cost_model()
+        fit = cast("CalibratesCosts", costs).calibration(
+            [[one for model in self._models for one in model.measured]]
+        )
+        return own if fit is None else _scaled(own, fit.changes)
+
+    @cached_property
+    def known(self) -> bytes:
+        """The file of their kernels."""
+        own = cast("Roofline", self.target.cost_model())
+        return known_kernels(own, [model.measured for model in self._models], MACHINE).encoded()
+
+
+def _scaled(target: Target, factors: Mapping[str, float]) -> Target:
+    numbers = {key: float(str(value_of(target, key))) for key in factors}
+    changes = {key: numbers[key] * factor for key, factor in factors.items() if factor != 1.0}
+    return changed_target(target, changes).target if changes else target
+
+
+def periods(model: Model, others: Others, chips: int) -> Record:
+    """Periods under all measured times, by case and number of measured kernels."""
+    target = changed_target(load_target(TARGET), {"package.num_chips": chips}).target
+    problem = PARTITION_PROBLEM.get(run_passes(model.name, target, OPTIONS)[0])
+    unit_of = {op: unit for unit, ops in enumerate(problem.members) for op in ops}
+    units = [unit_of[nodes[0].name or ""] for nodes in model.kernels.values()]
+
+    def under(kernel_s: Floats) -> PartitionProblem:
+        return replace(problem, compute_s=np.bincount(units, kernel_s, problem.num_units))
+
+    measured = under(model.all_s)
+    period_of = periods_of(measured)
+
+    def period_s(kernel_s: Floats) -> float:
         found = solve(
-            problem, strategy_of(STRATEGY), seeded_generator(0, STRATEGY), Budget(),
+            under(kernel_s), strategy_of(STRATEGY), seeded_generator(0, STRATEGY), Budget(),
             strategy_text=STRATEGY, cost_model="table",
         )  # fmt: skip
-        return float(periods_of(self._measured)(found.chip_of))
+        return float(period_of(found.chip_of))
+
+    found = {
+        name: [period_s(kernel_s) for kernel_s in model.seconds(case, others)]
+        for name, case in CASES.items()
+    }
+    best_s = min(period_s(model.all_s), *(min(each) for each in found.values()))
+    return {"best_s": best_s, "periods": found}
 
 
 def summary(records: Sequence[Mapping[str, Any]], chips: int) -> Iterator[tuple[str, list[str]]]:
-    """Losses by target, and how they differ from those with no measured kernel."""
+    """Losses by case, and how they differ from those with no measured kernel and of `known`."""
     rows = [one for one in records if one["chips"] == chips]
     draws = seeded_generator(0, "losses").integers(0, len(rows), (DRAWS, len(rows)))
-    for case in CASES:
-        periods = np.array([one["periods"][case] for one in rows])
-        losses = 100.0 * (periods / np.array([[one["best_s"]] for one in rows]) - 1.0)
-        for name, values in (("loss", losses), ("change", losses - losses[:, :1])):
+    best_s = np.array([[one["best_s"]] for one in rows])
+    by_case = {
+        case: 100.0 * (np.array([one["periods"][case] for one in rows]) / best_s - 1.0)
+        for case in CASES
+    }
+    for case, losses in by_case.items():
+        differences = {"change": losses - losses[:, :1], "over known": losses - by_case["known"]}
+        for name, values in {"loss": losses, **differences}.items():
             low, high = np.percentile(values[draws].mean(axis=1), (5, 95), axis=0)
             cells = [
                 f"{mean:.1f} [{lower:.1f}, {upper:.1f}]"

@@ -151,9 +151,9 @@ def build_problem(
     )
     tensor_bytes = np.array([_bytes_of(v, cost_model) for v in tensors.values], dtype=np.int64)
     seconds = _Seconds(cost_model, model.graph)
-    compute_s = np.array([seconds.of_unit(unit) for unit in units], dtype=np.float64)
+    compute_s, off_s = seconds.of_units(units)
     relay_s = np.array([cost.seconds for cost in relay_costs(tensors.values, cost_model)], float)
-    kinds = _kind_costs(target, model.graph, units, tensors.values)
+    kinds, off_s = _kind_costs(target, model.graph, units, tensors.values) or (None, off_s)
     if kinds is not None:
         compute_s, relay_s = kinds.units.min(axis=0), kinds.relays.min(axis=0)
     pinned = _pins(units, pins or {})
@@ -219,24 +219,30 @@ def build_problem(
         kinds=kinds,
         op_types=tuple(_op_type(unit, seconds) for unit in units),
         copies=copies,
+        deviation_s=off_s if off_s.any() else None,
         **shared._asdict(),
     )
 
 
 def _kind_costs(
     target: Target, graph: ir.Graph, units: Sequence[Unit], tensors: Sequence[ir.Value]
-) -> KindCosts | None:
-    """Costs of units and tensors on each kind of chip; None where all are of one kind."""
+) -> tuple[KindCosts, Floats] | None:
+    """Costs of units and tensors on each kind of chip, and by how much times of units may be off.
+
+    None where all chips are of one kind.
+    """
     names, machine = kind_names_of(target), machine_of(target)
     if not isinstance(target, HasChipKinds) or machine.device_kind is None:
         return None
-    unit_s: list[list[float]] = []
+    unit_s: list[Floats] = []
+    off_s: list[Floats] = []
     relay_s: list[list[float]] = []
     runs: list[list[bool]] = []
     for kind in range(len(names)):
         cost_model = target.cost_model_of(kind)
-        seconds = _Seconds(cost_model, graph, annotated=False)
-        unit_s.append([seconds.of_unit(unit) for unit in units])
+        units_s = _Seconds(cost_model, graph, annotated=False).of_units(units)
+        unit_s.append(units_s[0])
+        off_s.append(units_s[1])
         relay_s.append([cost.seconds for cost in relay_costs(tensors, cost_model)])
         runs.append([all(target.runs(kind, node) for node in unit.nodes) for unit in units])
     times, can_run = np.array(unit_s), np.array(runs)
@@ -244,7 +250,8 @@ def _kind_costs(
     room = np.array(speeds, np.float64)
     somewhere = can_run.any(axis=0)
     price = best_prices(np.where(can_run, times, np.inf).T[somewhere], room)
-    return KindCosts.of(tuple(names), times, np.array(relay_s), can_run, price)
+    kinds = KindCosts.of(tuple(names), times, np.array(relay_s), can_run, price)
+    return kinds, np.max(off_s, axis=0)
 
 
 class _Tensors:
@@ -316,14 +323,21 @@ class _Seconds:
         # Where it matters what becomes of results, what ops carry may be of an earlier graph.
         self._annotated = annotated and self._costs is cost_model
 
-    def of_unit(self, unit: Unit) -> float:
-        return math.fsum(self.of_kernel(kernel) for kernel in unit.kernels)
+    def of_units(self, units: Sequence[Unit]) -> tuple[Floats, Floats]:
+        """Seconds of each unit, and by how much they may be off."""
+        costs = [[self._cost(kernel) for kernel in unit.kernels] for unit in units]
+        seconds = [math.fsum(cost.seconds for cost in each) for each in costs]
+        off_s = [math.fsum(cost.deviation_s for cost in each) for each in costs]
+        return np.array(seconds, np.float64), np.array(off_s, np.float64)
 
     def of_kernel(self, nodes: Sequence[ir.Node]) -> float:
+        return self._cost(nodes).seconds
+
+    def _cost(self, nodes: Sequence[ir.Node]) -> NodeCost:
         if len(nodes) > 1:
-            return self._costs.group_cost(nodes).seconds
+            return self._costs.group_cost(nodes)
         cost = NODE_COST.find(nodes[0]) if self._annotated else None
-        return (cost if cost is not None else self._costs.node_cost(nodes[0])).seconds
+        return cost if cost is not None else self._costs.node_cost(nodes[0])
 
 
 def _copy_times(

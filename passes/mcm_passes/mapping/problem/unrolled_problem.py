@@ -56,7 +56,7 @@ def unrolled(
     user, user_class = user[by_weight], user_class[by_weight]
     users = np.bincount(weight, minlength=stored.size)
     producer, alias = problem.tensor_producer[old], problem.tensor_alias[old]
-    kinds, copies = problem.kinds, problem.copies
+    kinds, copies, deviation_s = problem.kinds, problem.copies, problem.deviation_s
     if kinds is not None:
         kinds = replace(
             kinds,
@@ -84,6 +84,7 @@ def unrolled(
             for ops in problem.members
         ),
         compute_s=np.tile(problem.compute_s, classes),
+        deviation_s=None if deviation_s is None else np.tile(deviation_s, classes),
         clonable=np.tile(problem.clonable, classes),
         pinned_chip=np.tile(problem.pinned_chip, classes),
         tensor_names=tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -39,6 +40,7 @@ from mcm_compiler.measuring.times_files import (
 from mcm_compiler.processes import bounded_child
 from mcm_compiler.processes.bounded_child import ChildDiedError
 from mcm_hardware.measured_times.onnxruntime_device import OnnxRuntimeDevice
+from tools.figure_mutations import refusal, rehash
 
 MODEL = "zoo:plain-cnn{image_size=16,stages=2,blocks=1,width=16}"
 
@@ -345,6 +347,26 @@ def test_report_says_how_far_the_period_may_be_off(opened: OpenedFolder, tmp_pat
     coverage = open_folder(folder).report["chosen_cost_model"]["coverage"]
     assert 0.0 < coverage["measured_share"] < 1.0
     assert 0.0 < coverage["period_deviation"] <= 0.01 + 1e-9
+
+
+def test_smaller_errors_than_those_of_the_certificate_are_found(tmp_path: Path) -> None:
+    table = tmp_path / "times.csv"
+    table.write_text("kernel,seconds,spread\n/stage.0/block.0/Relu,4e-5,0.02\n")
+    for name, deviation in (("out", 0.05), ("closer", 0.001)):
+        costs = f"table{{file={table},factor=2,deviation={deviation}}}"
+        options = CompileOptions(level=0, replicas=1, chips=2, cost_model=costs)
+        compile_model(MODEL, "cpu-ring", options, output=tmp_path / name)
+    folder = tmp_path / "out"
+    certificate = open_folder(folder).certificate
+    assert certificate is not None
+    assert certificate.problem.deviation_s is not None
+    row = certificate.problem.names.index("/stage.0/block.0/Relu")
+    assert certificate.problem.deviation_s[row] == pytest.approx(0.02 * 4e-5)
+    assert refusal(folder, runs=False) is None
+    for name in ("target.toml", "report.json", "report.md", "manifest.json"):
+        shutil.copy(tmp_path / "closer" / name, folder)
+    rehash(folder)
+    assert refusal(folder, runs=False) == "MCM-V070"
 
 
 def _graph() -> ir.Graph:

@@ -198,6 +198,7 @@ def _contract(problem: PartitionProblem, order: Ints, merged: Bools) -> Coarseni
         names=tuple(map(problem.names.__getitem__, first.tolist())),
         members=tuple(map(problem.members.__getitem__, first.tolist())),
         compute_s=np.bincount(unit_of, problem.compute_s, minlength=count),
+        deviation_s=None,
         clonable=np.arange(count) < clonable.size,
         pinned_chip=pinned,
         tensor_names=tuple(map(problem.tensor_names.__getitem__, tensors.kept.tolist())),
