@@ -87,7 +87,7 @@ def _graph_programs() -> list[Program]:
             CONTROL,
             "numpy",
             lambda asked: graph_parts.answer(asked, graph_parts.drawn),
-            "each unit's part is drawn; what it comes to is what repair alone can do",
+            "the part of each op group is drawn, so that the result is that of repair alone",
             "nothing: it is no program but a control",
         ),
     ]
