@@ -15,13 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from automap_dqn.decision_items import DecisionItems, decision_items, gap
-from automap_dqn.decision_search import (
-    RECIPES,
-    DecisionRecipe,
-    LearnedDecision,
-    search_decision,
-)
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.randomness import seeded_generator
@@ -30,6 +23,13 @@ from mcm_compiler.text.units import seconds_text
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
 from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.deep_q.decision_environment import DecisionItems, decision_items, gap
+from mcm_passes.parallelism.deep_q.decision_learning import (
+    RECIPES,
+    DecisionRecipe,
+    LearnedDecision,
+    search_decision,
+)
 
 VERSIONS = ("mcm-compiler", "numpy", "ortools")
 SEEDS = 5

@@ -28,8 +28,6 @@ from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 import numpy as np  # noqa: E402
-from automap_dqn.network import initial_weights  # noqa: E402
-from automap_dqn.planning_environment import best_places  # noqa: E402
 from pipeline_policy.policy_environment import POLICY_LAYOUT, QNetwork  # noqa: E402
 from pipeline_policy.policy_inference import (  # noqa: E402
     BEAM,
@@ -52,6 +50,8 @@ from pipeline_rows import (  # noqa: E402
 from mcm_models.pipelines.kernels import length_s  # noqa: E402
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem  # noqa: E402
 from mcm_models.pipelines.tables import pipeline_tables  # noqa: E402
+from mcm_passes.parallelism.deep_q.network import initial_weights  # noqa: E402
+from mcm_passes.parallelism.deep_q.pipeline_environment import best_places  # noqa: E402
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining  # noqa: E402
 from mcm_passes.parallelism.pipelines.optimal_pipeline import (  # noqa: E402
     balanced,

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from automap_dqn.learner import Observation
-from automap_dqn.network import QLayout, Singles, initial_weights, q_values
 from numpy.typing import NDArray
 
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.tables import PipelineTables
+from mcm_passes.parallelism.deep_q.learner import Observation
+from mcm_passes.parallelism.deep_q.network import QLayout, Singles, initial_weights, q_values
 from pipeline_policy import policy_features
 from pipeline_policy.policy_lookahead import AheadTables
 from pipeline_policy.random_cases import MAX_SERVERS
@@ -118,7 +118,7 @@ class CaseState:
 
 
 class CaseEnvironment:
-    """Implements `automap_dqn.learner.Environment`.
+    """Implements `learner.Environment`.
 
     Args:
         cases: to draw from, uniformly.

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from automap_dqn.network import QLayout
 from msgspec import Meta
 
 from mcm_models.cards import CheckpointCard, CheckpointKind
@@ -23,6 +22,7 @@ from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+from mcm_passes.parallelism.deep_q.network import QLayout
 from pipeline_policy import policy_features
 from pipeline_policy.policy_environment import (
     POLICY_LAYOUT,

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from automap_dqn.learner import Learner
-from automap_dqn.network import Singles
-from automap_dqn.settings import PUBLISHED, DqnSettings
 
 from mcm_compiler.contracts.training import TrainingRequest, TrainingResult
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models import training_run
+from mcm_passes.parallelism.deep_q.learner import PUBLISHED, DqnSettings, Learner
+from mcm_passes.parallelism.deep_q.network import Singles
 from pipeline_policy import policy_inference
 from pipeline_policy.policy_environment import (
     POLICY_LAYOUT,

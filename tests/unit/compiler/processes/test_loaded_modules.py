@@ -37,6 +37,7 @@ LEARNING = (
 PLANS = (
     "mcm_compiler.equivalence.parts",
     "mcm_passes.parallelism.decisions",
+    "mcm_passes.parallelism.deep_q",
     "mcm_passes.parallelism.plans",
     # The bound over all divisions reads the sharding rules, and no graph is divided by it.
     "mcm_passes.parallelism.sharded_graph.sharded_graph",

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from automap_dqn.network import initial_weights
 from pipeline_policy.policy_environment import (
     LARGEST_REWARD,
     POLICY_LAYOUT,
@@ -49,6 +48,7 @@ from mcm_models.pipelines.balanced import balanced_pipeline, ideal_part
 from mcm_models.pipelines.kernels import length_s, unchecked_length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem, Schedule
 from mcm_models.pipelines.tables import pipeline_tables
+from mcm_passes.parallelism.deep_q.network import initial_weights
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
 
 UNTRAINED = QNetwork(POLICY_LAYOUT, initial_weights(POLICY_LAYOUT, 0))

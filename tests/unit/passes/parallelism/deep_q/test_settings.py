@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from automap_dqn.network import QLayout
-from automap_dqn.settings import PUBLISHED, DqnSettings, improved
+
+from mcm_passes.parallelism.deep_q.learner import PUBLISHED, DqnSettings, improved
+from mcm_passes.parallelism.deep_q.network import QLayout
 
 
 def test_published_settings_are_those_of_the_paper():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from automap_dqn.network import (
+
+from mcm_passes.parallelism.deep_q.network import (
     FORBIDDEN,
     Adam,
     QLayout,

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from automap_dqn.decisions import CONTEXT, PARTITION, REPLICATE, DecisionEnvironment
+
+from mcm_passes.parallelism.deep_q.decision_environment import (
+    CONTEXT,
+    PARTITION,
+    REPLICATE,
+    DecisionEnvironment,
+)
 
 
 def seen_by_hand(arrays, decision, item, place):

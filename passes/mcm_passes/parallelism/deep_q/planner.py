@@ -7,9 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, cast
 
-from automap_dqn.decision_items import gap
-from automap_dqn.decision_search import RECIPES, search_decision
-from automap_dqn.online import learn_online
 from mcm_compiler.components.cost_choice import calibrated
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.contracts.planning import PlanAnswer, PlanRequest
@@ -19,6 +16,9 @@ from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, d
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
 from mcm_passes.parallelism.decisions.decision_objective import count_objective
 from mcm_passes.parallelism.decisions.decision_problem import adp_problem
+from mcm_passes.parallelism.deep_q.decision_environment import gap
+from mcm_passes.parallelism.deep_q.decision_learning import RECIPES, search_decision
+from mcm_passes.parallelism.deep_q.pipeline_learning import learn_online
 from mcm_passes.parallelism.pipelines import node_chain
 from mcm_passes.parallelism.plans.auto_map import AutoMap, over_chips
 from mcm_passes.parallelism.plans.cluster_ways import Batch, Way, choices, way_of

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from mcm_compiler.processes.one_thread import use_one_thread
-from tests.unit.passes.parallelism.conftest import imported  # noqa: F401
+from mcm_passes.parallelism.deep_q.decision_environment import DecisionArrays
 from tests.unit.passes.parallelism.decisions.conftest import decisions_of, objective_of  # noqa: F401
-
-sys.path.insert(0, str(Path(__file__).parents[4] / "tools" / "reproduce"))
-
-from automap_dqn.decisions import DecisionArrays
 
 use_one_thread()
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import automap_dqn.planner
 import numpy as np
 import pytest
-from automap_dqn.online import OnlineOutcome
-from automap_dqn.planner import AutoMapDqn
 
 from mcm_compiler.components.cluster_loading import load_cluster
 from mcm_compiler.components.target_loading import load_target
-from mcm_compiler.contracts.planning import PlanOptions, PlanRequest
+from mcm_compiler.contracts.planning import PlanOptions, PlanRequest, planner_of
 from mcm_models.pipelines.problem import Pipeline
+from mcm_passes.parallelism.deep_q import planner
+from mcm_passes.parallelism.deep_q.pipeline_learning import OnlineOutcome
 from mcm_passes.parallelism.plans.auto_map import AutoMap
 
 CHAIN = """g (float[16,512] x, float[512,512] wu, float[512,512] wv) => (float[16,512] y) {
@@ -27,7 +26,7 @@ def plans(imported, target, **options):
     """What is planned exactly, and what with a record of learning."""
     asked = PlanOptions(**options)
     request = PlanRequest(model=imported(CHAIN), name="chain", target=target, options=asked)
-    return AutoMap().plan(request), AutoMapDqn().plan(request)
+    return AutoMap().plan(request), planner_of("auto-map-dqn").plan(request)
 
 
 def by_method(plan, method):
@@ -55,16 +54,16 @@ def test_ops_over_chips_of_a_package(imported) -> None:
 
 @pytest.mark.parametrize("found", ["a longer one", "nothing"])
 def test_the_exact_answer_is_the_plan(imported, monkeypatch: pytest.MonkeyPatch, found) -> None:
-    real = automap_dqn.planner.search_decision
+    real = planner.search_decision
 
     def worse(*args, **options):
         searched = real(*args, **options)
         return replace(searched, partitioned=np.zeros_like(searched.partitioned), value=0.0)
 
     longer = Pipeline((1,), (15,), 1.0) if found == "a longer one" else None
-    outcome = OnlineOutcome(longer, 0.0, 1, 1, 1.0, 0.1)
-    monkeypatch.setattr(automap_dqn.planner, "learn_online", lambda problem, seed: outcome)
-    monkeypatch.setattr(automap_dqn.planner, "search_decision", worse)
+    outcome = OnlineOutcome(longer, 1, 1, 1.0, 0.1)
+    monkeypatch.setattr(planner, "learn_online", lambda problem, seed: outcome)
+    monkeypatch.setattr(planner, "search_decision", worse)
     exact, learned = plans(imported, load_cluster("config-a"), operator=1, stages=2)
     assert replace(learned.plan, search=exact.plan.search) == exact.plan
     records = by_method(learned.plan, "dqn")

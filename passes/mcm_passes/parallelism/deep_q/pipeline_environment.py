@@ -1,12 +1,12 @@
 """Pipeline planning of one model as an environment: the next pivot, until all stages are cut.
 
 After Auto-MAP (Wang et al. 2020, section 3.4). An action is the next cut; cuts that are not behind
-the last one, or that leave a stage without weights, are masked, and so are those that leave no way
-to fit into memory with devices evenly shared (ours). What is seen of each pivot are the
-seconds of its stage's gradient reduction, the longest transfer, and the least over the largest
-compute time, as they would be if it were the next. Devices are assigned when all cuts are made, by
-trying all assignments: the paper leaves open how. The reward at the end is 1 / sqrt(L), negative
-out of memory, with L in multiples of a lower bound (ours), so that one setting suits all models.
+the last one, or that leave a stage without weights, are masked. So are those that leave no way to
+fit into memory with devices evenly shared (ours). What is seen of each pivot are the seconds of its
+stage's gradient reduction, the longest transfer, and the least over the largest compute time, as
+they would be if it were the next. Devices are assigned when all cuts are made, by trying all
+assignments: the paper leaves open how. The reward at the end is 1 / sqrt(L), negative out of
+memory, with L in multiples of a lower bound (ours), so that one setting suits all models.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from automap_dqn.learner import Observation
-from automap_dqn.network import QLayout, Singles
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_models.pipelines.kernels import (
     Ints,
@@ -31,6 +29,8 @@ from mcm_models.pipelines.kernels import (
 )
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+from mcm_passes.parallelism.deep_q.learner import Observation
+from mcm_passes.parallelism.deep_q.network import QLayout, Singles
 
 PER_PIVOT = 3
 """Numbers that are seen of each pivot."""
@@ -54,7 +54,7 @@ class PlanningState:
 
 
 class PlanningEnvironment:
-    """Implements `automap_dqn.learner.Environment` for one problem.
+    """Implements `learner.Environment` for one problem.
 
     Args:
         problem: with at least two stages.
@@ -96,7 +96,7 @@ class PlanningEnvironment:
         return PlanningState(parts, places, 0, np.zeros(lanes))
 
     def observe(self, state: PlanningState) -> Observation:
-        """What each pivot would bring."""
+        """Effect of each pivot."""
         lanes = len(state.parts)
         seen = np.zeros((lanes, self.num_actions, PER_PIVOT), np.float32)
         mask = np.zeros((lanes, self.num_actions), np.bool_)

@@ -13,13 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from automap_dqn.decision_items import DecisionItems, decision_items
-from automap_dqn.decisions import DecisionArrays, DecisionEnvironment
-from automap_dqn.learner import Learner
-from automap_dqn.settings import PUBLISHED, DqnSettings, improved
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.parallelism.decisions import decision_objective
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.deep_q.decision_environment import (
+    DecisionArrays,
+    DecisionEnvironment,
+    DecisionItems,
+    decision_items,
+)
+from mcm_passes.parallelism.deep_q.learner import PUBLISHED, DqnSettings, Learner, improved
 
 PARTS = 20
 """Equal parts of a stage; its rounds are rounded up to whole parts."""

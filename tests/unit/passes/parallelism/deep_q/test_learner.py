@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from automap_dqn.decisions import CONTEXT, DecisionEnvironment
-from automap_dqn.learner import Learner, cut_returns
-from automap_dqn.network import QLayout
-from automap_dqn.settings import PUBLISHED, improved
+
+from mcm_passes.parallelism.deep_q.decision_environment import CONTEXT, DecisionEnvironment
+from mcm_passes.parallelism.deep_q.learner import PUBLISHED, Learner, cut_returns, improved
+from mcm_passes.parallelism.deep_q.network import QLayout
 
 LAYOUT = QLayout(2, CONTEXT, 2, (16,))
 SETTINGS = dataclasses.replace(

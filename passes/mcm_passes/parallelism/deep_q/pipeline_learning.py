@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from automap_dqn.learner import Learner
-from automap_dqn.planning_environment import PlanningEnvironment
-from automap_dqn.settings import PUBLISHED, DqnSettings
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+from mcm_passes.parallelism.deep_q.learner import PUBLISHED, DqnSettings, Learner
+from mcm_passes.parallelism.deep_q.pipeline_environment import PlanningEnvironment
 from mcm_passes.parallelism.pipelines.optimal_pipeline import pipeline_of
 
 PRUNING_RADIUS = 3
@@ -108,11 +106,10 @@ SHIFTS = 14
 
 @dataclass(frozen=True)
 class OnlineOutcome:
-    """What learning found.
+    """Result of learning.
 
     Attributes:
         pipeline: the best, or None if none of those seen fits into memory.
-        seconds: wall time.
         iterations: gradient steps.
         episodes: pipelines seen.
         learned_s: length before descent settled the pipeline.
@@ -120,7 +117,6 @@ class OnlineOutcome:
     """
 
     pipeline: Pipeline | None
-    seconds: float
     iterations: int
     episodes: int
     learned_s: float | None
@@ -144,7 +140,7 @@ def learn_online(
             to its end over the iterations that there are (`schedule`).
         iterations: gradient steps.
     """
-    chosen = schedule(settings or dataclasses.replace(PUBLISHED["pp"], updates=8), iterations)
+    chosen = schedule(settings or replace(PUBLISHED["pp"], updates=8), iterations)
     candidates = candidate_cuts(problem)
     environment = PlanningEnvironment(candidates.problem)
     learner = Learner(environment, environment.layout, chosen, seed, iterations)
@@ -157,7 +153,6 @@ def learn_online(
     found: Pipeline | None = learner.best
     return OnlineOutcome(
         None if found is None else candidates.in_whole(settled(environment, found)),
-        learner.seconds,
         learner.iterations,
         episodes,
         None if found is None else found.length_s,
@@ -173,7 +168,7 @@ def schedule(settings: DqnSettings, iterations: int) -> DqnSettings:
         iterations: gradient steps that there will be.
     """
     most = max(1, int((1.0 - GREEDY_SHARE) * iterations))
-    return dataclasses.replace(settings, epsilon_iterations=min(settings.epsilon_iterations, most))
+    return replace(settings, epsilon_iterations=min(settings.epsilon_iterations, most))
 
 
 def settled(environment: PlanningEnvironment, pipeline: Pipeline) -> Pipeline:

@@ -1,8 +1,0 @@
-"""Deep Q-learning on small decision problems, in NumPy, and a planner that compares it.
-
-Rainbow-style (Hessel et al. 2018) as Auto-MAP (Wang et al. 2020, section 3.4) uses it: double,
-dueling, prioritized replay, no noisy nets. `settings` names what can vary, `network` is the
-network, `learner` learns in episodes of an environment and keeps the best answer seen.
-`decision_search` learns what to divide, in the environment of `decisions`; `online` learns where to
-cut a pipeline, in that of `planning_environment`. `planner` records both next to exact plans.
-"""
