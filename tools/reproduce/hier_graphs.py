@@ -61,10 +61,10 @@ def counted(graph: PaperGraph) -> dict[str, Any]:
 
 
 def section(rows: list[dict[str, Any]]) -> str:
-    """Tables of the page: numbers of ops, then ops by type."""
+    """The table of the page: numbers of ops by part."""
     by_name = {row["graph"]: row for row in rows}
     rows = [by_name[graph.name] for graph in GRAPHS if graph.name in by_name]
-    counts = table(
+    return table(
         ["graph", "steps", "paper", "ops", "differs by", "forward", "backward",
          "waiting", "clipping, Adam", "bookkeeping", "CPU-s"],
         [
@@ -82,28 +82,6 @@ def section(rows: list[dict[str, Any]]) -> str:
             for row in rows
         ],
     )  # fmt: skip
-    types: Counter[str] = Counter()
-    for row in rows:
-        types.update(row["types_without_bookkeeping"])
-    names = [row["graph"] for row in rows]
-    by_type = table(
-        ["op", *names],
-        [
-            [kind, *(f"{row['types_without_bookkeeping'].get(kind, 0):,}" for row in rows)]
-            for kind, _ in types.most_common()
-        ],
-    )
-    added = table(
-        ["op", *names],
-        [
-            [kind, *(f"{row['bookkeeping'].get(kind, 0):,}" for row in rows)]
-            for kind in ("Identity", "Shape", "Reshape")
-        ],
-    )
-    return (
-        f"{counts}\n\nOps by type, without bookkeeping:\n\n{by_type}\n\n"
-        f"What bookkeeping adds:\n\n{added}"
-    )
 
 
 def main() -> int:

@@ -288,8 +288,8 @@ def _copies(data: Data) -> list[str]:
         return []
     return _item(
         "Where one chip holds the model, a copy on each of the "
-        f"{data['models'][0]['chips']} chips beats one pipeline (times): {', '.join(told)}. There "
-        "`mcmc compile` takes [replicas](../how-to/parallelize.md); this page is about one pipeline."
+        f"{data['models'][0]['chips']} chips beats one pipeline; times: {', '.join(told)}. "
+        "There `mcmc compile` takes [replicas](../how-to/parallelize.md)."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -59,23 +59,19 @@ def policies(folders: Sequence[Path]) -> dict[str, str]:
 
 
 def section(rows: Sequence[Row]) -> str:
-    """Tables with a column for each graph, of means over seeds: seconds, and CPU-seconds."""
+    """A table with a column for each graph, of means over seeds: seconds, and CPU seconds."""
     graphs = list(dict.fromkeys(row["graph"] for row in rows))
     names = sorted(
         dict.fromkeys((row["method"], row["evaluations"]) for row in rows), key=_place_in_table
     )
-
-    def body(cell: Callable[[Sequence[Row], str, str, int], str]) -> list[list[str]]:
-        return [
-            [f"{_named(name)}, {count:,}", *(cell(rows, graph, name, count) for graph in graphs)]
-            for name, count in names
-        ]
-
+    shown = [one for one in names if "clusters" not in one[0] and "pieces" not in one[0]]
+    body = [
+        [f"{_named(name)}, {count:,}", *(_cell(rows, graph, name, count) for graph in graphs)]
+        for name, count in shown
+    ]
     return (
-        "Seconds over the expert's, means over seeds of the search, and in brackets over "
-        f"`portfolio` with {MANY:,} placements:\n\n{table(['', *graphs], body(_cell))}\n\n"
-        "CPU-seconds, one core; of rows with a coarse step its "
-        f"{MANY:,} placements are part:\n\n{table(['', *graphs], body(_spent))}"
+        "Seconds over the expert's, means over seeds of the search, and CPU seconds in brackets, "
+        f"to which a coarse step's {MANY:,} placements belong:\n\n{table(['', *graphs], body)}"
     )
 
 
@@ -94,18 +90,10 @@ def _named(method: str) -> str:
 
 def _cell(rows: Sequence[Row], graph: str, method: str, evaluations: int) -> str:
     found = _found(rows, graph, method, evaluations)
-    mine = [row["best_s"] / row["expert_s"] for row in found]
-    best = [
-        row["best_s"] / row["expert_s"]
-        for row in rows
-        if (row["graph"], row["evaluations"]) == (graph, MANY) and "portfolio" in row["method"]
-    ]
-    return f"{fmean(mine):.3f} ({fmean(mine) / fmean(best):.2f})" if mine and best else "-"
-
-
-def _spent(rows: Sequence[Row], graph: str, method: str, evaluations: int) -> str:
-    spent = [row["cpu_s"] for row in _found(rows, graph, method, evaluations)]
-    return f"{fmean(spent):.1f}" if spent else "-"
+    if not found:
+        return "-"
+    ratio = fmean(row["best_s"] / row["expert_s"] for row in found)
+    return f"{ratio:.3f} ({fmean(row['cpu_s'] for row in found):.1f})"
 
 
 def _found(rows: Sequence[Row], graph: str, method: str, evaluations: int) -> list[Row]:
