@@ -39,7 +39,7 @@ class CompileOptions:
         cost_model: cost model by its registered name, such as `table{file=times.csv}`; None for the
             target's own, or what its description names.
         routing: see `mcm_compiler.contracts.target.Routing`.
-        chips: use only the first so many chips of the package; None for all of them.
+        chips: use only the first N chips of the package; None for all of them.
         replicas: pipelines side by side, each on an equal share of the chips; None for as many as
             are fastest, or one where pins, an assignment or forbidden chips name places.
         round: inferences that each pipeline computes together, in as many classes; None for what
@@ -63,14 +63,14 @@ class CompileOptions:
             inputs at random alone.
         fallback: what becomes of ops that chips cannot run: `host` runs them there, `error` refuses
             the model; None for what the target says, which is `host` where it says nothing.
-        test_data: whether `verify` also compares `test_data_set_N` folders beside the model's file
+        test_data: whether `verify` also compares `test_data_set_N` folders next to the model's file
             with the outputs that they expect.
         context: positions that a step of a decoder works on, new tokens included: sizes of its
             caches and masks follow; None leaves them to `dims`.
         state: graph inputs and the outputs that the next inference of a sequence takes for them,
             such as the keys and values of a cache; None to go by the customary names, empty for
             none. They stay on their chips where that is possible.
-        sequences: whose states every chip must have room for; None for one at least, and as many
+        sequences: whose states every chip must have space for; None for one at least, and as many
             as the pipeline needs where they fit.
         objective: what is to be small: `period`, `latency`, `chips` or `energy`; see
             `mcm_compiler.contracts.objectives`.

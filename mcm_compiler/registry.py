@@ -101,7 +101,7 @@ class Registry(Generic[T]):
         return component
 
     def __contains__(self, name: str) -> bool:
-        """Whether a component has this name; nothing is imported."""
+        """Return whether a component has this name; nothing is imported."""
         self._scan()
         return name in self._registered
 

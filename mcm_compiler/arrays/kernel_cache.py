@@ -156,7 +156,7 @@ class KernelFiles(caching.IndexDataCacheFile):
 
 
 def _replaces(key: Any, other: Any) -> bool:
-    """Whether another key is what this one was before something changed, or this one itself.
+    """Return whether another key is what this one was before something changed, or this one itself.
 
     All but the content is the same: types of arguments, processor, what is around the function and
     the way of compiling, which a key of numba's own cache has none of.

@@ -45,7 +45,7 @@ def mapping_file(chip: int) -> str:
 
 
 def is_mapping_file(name: str) -> bool:
-    """Whether a file of a folder is one of `MAPPING_FILES`."""
+    """Return whether a file of a folder is one of `MAPPING_FILES`."""
     return name.startswith("mapping_") and name.endswith(".json")
 
 

@@ -1,4 +1,4 @@
-"""`manifest.json`: what lies in an output folder and how its parts fit together."""
+"""`manifest.json`: what is in an output folder and how its parts fit together."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class FolderStates:
     Attributes:
         held: each state with its chip. No wire brings its past, or takes its present to the host.
         sequences: in flight, whose states the chips hold at once.
-        reserved: sequences that the placement had to leave room for.
+        reserved: sequences that the placement had to leave space for.
     """
 
     held: tuple[ChipState, ...] = ()

@@ -1,4 +1,4 @@
-"""Whether the bounds that a certificate claims hold: their proofs, followed once more."""
+"""Check whether the bounds that a certificate claims hold: their proofs, followed once more."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mcm_compiler.registry import OBJECTIVE_PROOFS, PROOF_CHECKERS, Registry
 from mcm_compiler.text.units import count_text, seconds_text
 
 MARGIN = 1e-8
-"""Relative room between a claim and what is checked, for sums taken in another order."""
+"""Relative space between a claim and what is checked, for sums taken in another order."""
 
 LINEAR, QUADRATIC = 0, 1
-"""Effort of a checker: what is tried on every number of pipelines is at most quadratic."""
+"""Effort of a checker: what is tried on every number of replicas is at most quadratic."""
 
 
 def check_bound(certificate: Certificate, limits: PackageLimits) -> tuple[str, Diagnostic | None]:
@@ -127,7 +127,7 @@ def _about_considered(certificate: Certificate, limits: PackageLimits) -> list[s
 def _about_other_numbers(
     certificate: Certificate, package: Claim, limits: PackageLimits
 ) -> list[str]:
-    """Why the bound is not re-proved for some other number of pipelines."""
+    """Why the bound is not re-proved for some other number of replicas."""
     if package.seconds <= 0.0:
         return []
     scope = certificate.scope

@@ -39,7 +39,7 @@ from mcm_compiler.text.json_text import Amount, Count, Index, UnreadableError, r
 
 @dataclass(frozen=True)
 class ProvenRow:
-    """What is proven of one number of pipelines.
+    """What is proven of one number of replicas.
 
     Attributes:
         pipelines: equal pipelines side by side.
@@ -67,7 +67,7 @@ class ObjectiveRow:
         value: what the placement comes to: seconds or chips of the package, joules of an inference.
         bound: no placement comes to less.
         latency_s: when one inference is answered by an empty package; null if unknown.
-        proven: of each number of pipelines that could be chosen.
+        proven: of each number of replicas that could be chosen.
     """
 
     kind: objectives.ObjectiveKind

@@ -1,4 +1,4 @@
-"""Whether what a certificate says of an objective holds: value, latency and bounds."""
+"""Check whether what a certificate says of an objective holds: value, latency and bounds."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _check_figures(
 
 
 def _check_rows(certificate: Certificate, figures: ObjectiveFigures, limits: PackageLimits) -> None:
-    """Whether what is proven of numbers of pipelines makes the bound."""
+    """Return whether what is proven of numbers of pipelines makes the bound."""
     rows, scope, kind = figures.proven, certificate.scope, figures.objective.kind
     if figures.bound > figures.value:
         raise _wrong(f"nothing is said to be below {figures.bound!r}, and it is {figures.value!r}")

@@ -19,12 +19,12 @@ from mcm_compiler.contracts.replication import PipelineCount
 from mcm_compiler.text.json_text import Count, Number
 
 MAX_ROWS = 64
-"""Placements of one number of pipelines."""
+"""Placements of one number of replicas."""
 
 
 @dataclass(frozen=True)
 class StoredBound:
-    """A bound on one of so many pipelines.
+    """A bound on one of this many pipelines.
 
     Attributes:
         seconds: between inferences of that pipeline, not of the package.
@@ -39,7 +39,7 @@ class StoredBound:
 
 @dataclass(frozen=True)
 class ConsideredRow:
-    """A number of pipelines that was looked at.
+    """A number of replicas that was looked at.
 
     Attributes:
         pipelines: equal pipelines side by side.
@@ -66,7 +66,7 @@ class LearnedRow:
 
     Attributes:
         share: of the throughput that classical search reached.
-        simulated: whether the simulator measured both, or else the fast model.
+        simulated: whether the simulator measured both, or else the analytic model.
         learned: whether learned search found a placement that runs.
     """
 

@@ -1,4 +1,4 @@
-"""Whether a certificate is about the folder it lies in."""
+"""Check whether a certificate is about the folder it is in."""
 
 from __future__ import annotations
 
@@ -343,7 +343,7 @@ class _Work:
         return np.where(runs, found.periods_of(pipelines), np.inf)
 
     def check_count(self, place: str, one: PipelineCount) -> None:
-        """What is said of a number of pipelines."""
+        """What is said of a number of replicas."""
         problem = self._on(one.chips_each, one.replicas)
         if one.ruled_out:
             found = self.model.refusal(problem)

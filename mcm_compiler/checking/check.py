@@ -126,7 +126,7 @@ class CheckReport:
 
     @property
     def complete(self) -> bool:
-        """Whether every step was done: equality needs inputs that the model runs on."""
+        """True if every step was done: equality needs inputs that the model runs on."""
         return not any(step.skipped for step in self.steps)
 
     @property
@@ -136,7 +136,7 @@ class CheckReport:
 
     @property
     def holds(self) -> bool:
-        """Whether every step passed."""
+        """True if every step passed."""
         return all(step.holds for step in self.steps)
 
     def _open_questions(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Whether every figure of a report is what its folder gives.
+"""Check whether every figure of a report is what its folder gives.
 
 Whether the rows about divided operators are what the models of a folder say.
 """
@@ -36,7 +36,7 @@ from mcm_compiler.text.json_text import leaf_differences, shown
 from mcm_compiler.text.units import count_text
 
 LISTED = 5
-"""Figures that differ of which so many are told."""
+"""Figures that differ of which this many are told."""
 
 MAX_INFERENCES = 1_000_000
 """More than any simulator plays."""
@@ -316,7 +316,7 @@ def _of_output(place: str, output: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check_texts(opened: OpenedFolder, report: dict[str, Any]) -> None:
-    """Whether both files of the report are spelled as the compiler spells this report."""
+    """Return whether both files of the report are spelled as the compiler spells this report."""
     with _well_formed("malformed"):
         written = {
             layout.REPORT: json_text.encoded(report),

@@ -1,4 +1,4 @@
-"""Whether ops that a folder runs as one kernel are ops that its passes fuse.
+"""Check whether ops that a folder runs as one kernel are ops that its passes fuse.
 
 A kernel of many ops launches once and keeps what is between them off memory, so that a group that
 nobody would fuse makes the period, and with it the bound, too short.

@@ -28,7 +28,7 @@ _Turns = dict[int, _Hops]
 """By device."""
 
 ROUNDING = 1e-9
-"""Relative room for sums that are taken in another order."""
+"""Relative space for sums that are taken in another order."""
 
 _ADDED = re.compile(r"/(?:relay|on_chip)_\d+$")
 """What legalisation adds to the name of a tensor that a chip passes on, or that a relay renames."""

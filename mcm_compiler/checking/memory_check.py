@@ -1,4 +1,4 @@
-"""Whether the memory plan of an output folder is sound, and the one its models call for."""
+"""Check whether the memory plan of an output folder is sound, and the one its models call for."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _in_record(place: str, lowered: Any, stored: Any) -> tuple[str, str] | None:
 
 
 def _holds_records(value: Any) -> bool:
-    """Whether a field holds further records, which are compared one by one."""
+    """Return whether a field holds further records, which are compared one by one."""
     items = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else ()
     return any(is_dataclass(item) for item in items)
 

@@ -1,7 +1,7 @@
-"""Whether the types and shapes that models of a folder declare are those that their ops make.
+"""Check whether the types and shapes that models of a folder declare are those that their ops make.
 
 Costs and memory plans count with declared shapes, and neither the proof by structure nor a run
-looks at those of values within a chip. So they are dropped, and found anew from the inputs on.
+looks at those of values within a chip. So they are dropped, and found again from the inputs on.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _nodes(model: ir.Model) -> Iterator[ir.Node]:
 
 
 def _is_refused(model: ir.Model) -> bool:
-    """Whether onnxruntime runs a model on none of the inputs that an import tries.
+    """Return whether onnxruntime runs a model on none of the inputs that an import tries.
 
     Inference may err then, since no run corrects it: ops that it misjudges before others that an
     import has folded to constants, or ops that contradict each other, where shapes are as many as

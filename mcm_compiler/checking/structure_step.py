@@ -101,7 +101,7 @@ def original_faults(
 
 
 def emitted_model(folder: Path, source: SourceModel) -> tuple[ir.Model, list[Diagnostic]]:
-    """The model of `annotated.onnx`, held against the user's file if it was read from one.
+    """The model of `annotated.onnx`, compared with the user's file if it was read from one.
 
     Where both files are spelt alike the import has changed nothing: then it is the imported model,
     which takes a fraction of the time of reading both files and numbering their values.

@@ -1,4 +1,4 @@
-"""Annotations that GitHub shows beside a file: workflow commands in the log of a step.
+"""Annotations that GitHub shows next to a file: workflow commands in the log of a step.
 
 A runner reads them from standard output and from standard error. `%`, line ends, and in
 properties `:` and `,` are written as `%XX`; nothing else needs it (GitHub's documentation of
@@ -19,7 +19,7 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning"}
 
 
 def wanted(environment: Mapping[str, str]) -> bool:
-    """Whether the process runs in a step of GitHub Actions."""
+    """Return whether the process runs in a step of GitHub Actions."""
     return environment.get("GITHUB_ACTIONS") == "true"
 
 

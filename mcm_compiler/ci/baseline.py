@@ -56,9 +56,9 @@ def report_path(baseline: Path, folder: PurePath | None) -> Path:
 
 
 def read_baseline(path: Path, notice: Callable[[Diagnostic], None] | None = None) -> Figures | None:
-    """The figures of an earlier report, with the time of every op if `program.json` lies beside it.
+    """The figures of an earlier report, with the time of every op if `program.json` is next to it.
 
-    In an output folder hashes and figures are checked first; a report that lies elsewhere is taken
+    In an output folder hashes and figures are checked first; a report that is elsewhere is taken
     at its word.
 
     Args:
@@ -69,7 +69,7 @@ def read_baseline(path: Path, notice: Callable[[Diagnostic], None] | None = None
         None if there is no such file: the model is new.
 
     Raises:
-        CompileError: MCM-U030 if the report or the program beside it is damaged, of another
+        CompileError: MCM-U030 if the report or the program next to it is damaged, of another
             schema version, or says nothing about speed.
     """
     if path.name == FILE:
@@ -204,7 +204,7 @@ class AcceptedBaseline:
         return self.root / folder / FILE
 
     def has(self, folder: PurePosixPath) -> bool:
-        """Whether something was accepted of a cell, or anything has the place of that."""
+        """Return whether something was accepted of a cell, or anything has the place of that."""
         return os.path.lexists(self.path(folder))
 
     def accept(self, folder: PurePosixPath, output: Path) -> None:

@@ -47,7 +47,7 @@ class Settings:
         diagnose: what the user is told about an exception; importable by its name, because it
             travels to other processes.
         strict: whether what is not proven fails a model.
-        html: whether a page is written beside each folder.
+        html: whether a page is written next to each folder.
         sensitivities: whether changes of the target are compiled, too.
     """
 

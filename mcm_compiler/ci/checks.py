@@ -69,7 +69,7 @@ class CheckOutcome:
 
     @property
     def failed(self) -> bool:
-        """Whether the exit code tells of it."""
+        """True if the exit code tells of it."""
         return not self.holds or self.open
 
 

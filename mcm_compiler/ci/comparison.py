@@ -15,7 +15,7 @@ REGRESSION_CODE = "MCM-U031"
 RISE_CODE = "MCM-U033"
 
 LISTED_OPS = 3
-"""Ops that took longer, of which the reasons name so many."""
+"""Ops that took longer, of which the reasons name this many."""
 
 NOTEWORTHY = 0.05
 """Share of the change of the period from which the change of one op is a reason."""
@@ -28,7 +28,7 @@ UNKNOWN = "nothing that the reports hold tells why"
 
 @dataclass(frozen=True)
 class Comparison:
-    """A throughput beside that of the baseline.
+    """A throughput next to that of the baseline.
 
     Attributes:
         baseline_per_s: inferences per second before.
@@ -49,7 +49,7 @@ class Comparison:
 
     @property
     def regressed(self) -> bool:
-        """Whether the throughput fell by more than is allowed."""
+        """True if the throughput fell by more than is allowed."""
         return self.throughput_per_s < self.baseline_per_s * (1.0 - self.allowed)
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def compare(old: Figures, new: Figures, allowed: float) -> Comparison:
 def explain(old: Figures, new: Figures) -> tuple[str, ...]:
     """What differs, one sentence each: the likeliest causes first, effects last.
 
-    Where the model changed, its ops and its bound tell more than any option. A bound that lies
+    Where the model changed, its ops and its bound tell more than any option. A bound that is
     above the old period rules the search out as the cause, and so its options.
     """
     changed_model = old.model.sha256 != new.model.sha256

@@ -109,9 +109,9 @@ def plain_stem(stem: str) -> str:
 
 
 def _distinct(models: Sequence[str], folders: Sequence[PurePosixPath]) -> tuple[PurePosixPath, ...]:
-    """Folders of which none equals another or lies in it, also where case does not count.
+    """Folders of which none equals another or is in it, also where case does not count.
 
-    The page beside a folder counts as one: `net.html` of `net`. Equal ones become the path of the
+    The page next to a folder counts as one: `net.html` of `net`. Equal ones become the path of the
     model without its suffix; one that has another below it gets the suffix back; what still
     clashes is numbered in order.
     """
@@ -154,7 +154,7 @@ def _counts(folders: Iterable[PurePosixPath]) -> dict[str, int]:
 
 
 def _keys(folder: PurePosixPath) -> tuple[str, str]:
-    """Keys of a folder, and of the page beside it."""
+    """Keys of a folder, and of the page next to it."""
     return _key(folder), _key(PurePosixPath(page_path(Path(folder))))
 
 

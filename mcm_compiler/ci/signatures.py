@@ -42,7 +42,7 @@ class Signer:
         return hmac.digest(self.key, text.encode(), "sha256").hex()
 
     def holds(self, signature: object, *value: object) -> bool:
-        """Whether this installation signed a value."""
+        """Return whether this installation signed a value."""
         if self.key is None or not isinstance(signature, str):
             return False
         return hmac.compare_digest(signature.encode(), self.sign(*value).encode())

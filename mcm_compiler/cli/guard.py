@@ -69,7 +69,7 @@ class Guard:
         return with_baseline(outcome, before, report_path(self.baseline, folder), self.allowed)
 
     def reports(self) -> bool:
-        """Whether anybody wants to know beside the user."""
+        """Return whether anybody but the user wants to know."""
         return self.junit is not None or wanted(os.environ)
 
     def report(self, outcomes: Sequence[CompileOutcome], settings: Settings) -> None:

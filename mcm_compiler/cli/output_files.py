@@ -37,7 +37,7 @@ def refuse_inside_output(path: Path, folder: Path | None = None) -> None:
         folder: an output folder that the verb is about to write.
 
     Raises:
-        CompileError: MCM-U054 if `path` lies in `folder`, or in an output folder that is there.
+        CompileError: MCM-U054 if `path` is in `folder`, or in an output folder that is there.
     """
     real = Path(os.path.realpath(path))
     written = folder is not None and real.is_relative_to(os.path.realpath(folder))

@@ -202,7 +202,7 @@ def crash(exit_code: int, journal: CrashJournal, verb: str) -> Diagnostic:
 
 
 def may_leave_something(arguments: Sequence[str]) -> bool:
-    """Whether the verb may have something half-written when a signal comes."""
+    """Return whether the verb may have something half-written when a signal comes."""
     if not arguments or arguments[0] not in SUPERVISED_VERBS:
         return False
     return not {"-h", "--help"} & set(arguments)

@@ -370,7 +370,7 @@ class ChosenCosts:
 
     @property
     def measures(self) -> bool:
-        """Whether some of its times were measured."""
+        """True if some of its times were measured."""
         return isinstance(self._costs, MeasuredCosts)
 
     def _checked(self, answer: Callable[[], NodeCost], node: ir.Node) -> NodeCost:
@@ -404,7 +404,7 @@ class ChosenCostsWithViews(ChosenCosts):
     """The same where the target says which ops are views."""
 
     def is_view(self, node: ir.Node) -> bool:
-        """Whether the target's memory plans let the output of `node` lie in its input."""
+        """Return whether the target's memory plans let the output of `node` lie in its input."""
         return cast("KnowsViews", self._own).is_view(node)
 
     def copy_s(self, value: ir.Value) -> float:

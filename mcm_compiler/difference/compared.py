@@ -344,7 +344,7 @@ class OpCounts:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two folders held against each other.
+    """Two folders compared with each other.
 
     Attributes:
         a: the first.

@@ -96,7 +96,7 @@ def times_title(found: Difference) -> str:
 
 
 def memory_title(found: Difference) -> str:
-    """Whether the memory of any chip changed."""
+    """Return whether the memory of any chip changed."""
     if any(
         row.a_bytes != row.b_bytes or row.a_has_bytes != row.b_has_bytes for row in found.memory
     ):
@@ -288,7 +288,7 @@ def memory_rows(found: Difference) -> list[Cells]:
 
 
 def _few(rows: list[Cells], most: int) -> list[Cells]:
-    """The head and so many rows, and how many more there are."""
+    """The head and this many rows, and how many more there are."""
     if len(rows) <= most + 1:
         return rows
     more = [f"  {len(rows) - most - 1:,} more", *[""] * (len(rows[0]) - 1)]

@@ -53,7 +53,7 @@ class ModelDraft:
         sizes: for all profiles.
         profiles: name and sizes of each; none for a model with one way of use.
         state: inputs with the past, and outputs with it for the next run.
-        inputs: name of an `.npz` file beside the model that fits it.
+        inputs: name of an `.npz` file next to the model that fits it.
         unranked: inputs that declare no shape at all; somebody has to give them one.
         faults: why the model cannot be read; empty where it can.
     """
@@ -272,7 +272,7 @@ MAX_BYTES = 256 << 20
 
 
 def sizes_of_data(path: Path, opened: OpenModel) -> tuple[dict[str, Found], str | None]:
-    """Sizes that data beside a model have.
+    """Sizes that data next to a model have.
 
     Read are `NAME.npz` beside `NAME.onnx`, and the first `test_data_set_N` of a folder that holds
     no other model. Data that cannot be read, or that fit the model not at all, are passed over.

@@ -134,7 +134,7 @@ class _Search:
         self.first_reason: str | None = None
 
     def is_over(self, runs: int, tried: int) -> bool:
-        """Whether so many runs, or so many sizes, were tried; of large models fewer sizes."""
+        """Whether this many runs, or this many sizes, were tried; of large models fewer sizes."""
         visited = MAX_VISITED // (len(self._opened.model.graph) + 1)
         most = max(MIN_TRIED, min(tried, visited))
         return self.runs >= runs or len(self._told) >= most

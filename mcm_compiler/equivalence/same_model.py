@@ -1,4 +1,4 @@
-"""Whether a model is another form of the same one: functions inlined, nodes named and sorted.
+"""Check whether a model is another form of the same one: functions inlined, nodes named and sorted.
 
 An importer changes no op, but puts the branch that runs in the place of an `If` that sizes decide;
 only for that something is computed. What runs in the end are the ops that outputs depend on, so

@@ -117,7 +117,7 @@ class ChipValues:
 
     Attributes:
         ops: how many ops that are no constants the chips run.
-        unproven: those that are not the model's; after the first on a path the others are judged
+        unproven: those that are not the model's; after the first on a path the others are simulated
             as if it were.
         outputs: number of what arrives at the host, by name.
         excused: those of the unproven ops, by chip and name, of which no rule says how they are
@@ -190,7 +190,7 @@ def number_chips(
 
 
 def _joins(source: SourceValues, chips: Sequence[ChipModel]) -> bool:
-    """Whether chips say that they put together what one op of the model computes."""
+    """Return whether chips say that they put together what one op of the model computes."""
     for chip in chips:
         for node in chip.model.graph:
             if node.op_type == "Concat":
@@ -205,7 +205,7 @@ class _Chain:
 
     Args:
         assumed: ops whose results are taken for those of the op that they say they come from, so
-            that what follows them can be judged.
+            that what follows them can be simulated.
         parts: of what a plan divided.
     """
 

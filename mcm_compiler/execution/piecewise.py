@@ -330,7 +330,7 @@ def _reads(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
 
 
 def may_be_cut(model: onnx.ModelProto) -> bool:
-    """Whether every value has a known type that passes between pieces as it is."""
+    """Return whether every value has a known type that passes between pieces as it is."""
     graph = model.graph
     if graph.sparse_initializer:
         return False

@@ -194,7 +194,7 @@ def run_batches(
 
 
 def same_bits(left: Any, right: Any) -> bool:
-    """Whether two runtime values have equal type, shape and bits; NaN equals any NaN."""
+    """Return whether two runtime values have equal type, shape and bits; NaN equals any NaN."""
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(same_bits, left, right))
     if isinstance(left, dict) and isinstance(right, dict):
@@ -238,7 +238,7 @@ def max_abs_error(left: Any, right: Any) -> float:
 
 
 def _stored_bytes(model: bytes | Path) -> int:
-    """Size of a model; of a file with all that lies beside it, among which is external data."""
+    """Size of a model; of a file with all that is next to it, among which is external data."""
     if isinstance(model, bytes):
         return len(model)
     return sum(entry.stat().st_size for entry in model.parent.iterdir() if entry.is_file())

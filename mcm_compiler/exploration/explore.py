@@ -51,7 +51,7 @@ MEASURES: Final[Mapping[Measure, Callable[[Mapping[str, Any]], float | None]]] =
     "area": lambda point: point.get("package_mm2"),
     "energy": lambda point: point.get("energy_j"),
 }
-"""What a point is judged by, less being better; None where nothing is known of it."""
+"""What a point is simulated by, less being better; None where nothing is known of it."""
 
 
 def known_measures(points: Sequence[Mapping[str, Any]]) -> tuple[Measure, ...]:
@@ -63,7 +63,7 @@ def known_measures(points: Sequence[Mapping[str, Any]]) -> tuple[Measure, ...]:
 
 
 def on_front(points: Sequence[Mapping[str, Any]], measures: Sequence[Measure]) -> list[bool]:
-    """Whether each point is on the front: none is as good in all measures and better in one.
+    """Return whether each point is on the front: none is as good in all measures and better in one.
 
     Of points that are equal in all of them each is. Those that did not run are not.
 
@@ -273,7 +273,7 @@ class _Work:
 
 
 def _is_less(one: Settings, other: Settings, more: Mapping[str, bool]) -> bool:
-    """Whether settings have less of some resource, and no more of any, and else are equal.
+    """Return whether settings have less of some resource, and no more of any, and else are equal.
 
     Args:
         one: the settings.

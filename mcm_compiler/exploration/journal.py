@@ -1,4 +1,4 @@
-"""What an exploration has found so far, in a file beside its result.
+"""What an exploration has found so far, in a file next to its result.
 
 A line for each point, written as it comes, so that a killed exploration goes on where it was. The
 file goes when the result is written. A last line without an end was cut off, and counts as none.

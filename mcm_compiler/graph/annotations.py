@@ -94,7 +94,7 @@ def known_keys() -> tuple[AnnotationKey[Any], ...]:
 
 
 def falling_with(changed: Collection[str], kept: Collection[str] = ()) -> dict[str, str]:
-    """The facts that no longer hold where those named `changed` were set anew.
+    """The facts that no longer hold where those named `changed` were set again.
 
     Args:
         changed: names of keys, or that of `GRAPH`.

@@ -24,7 +24,7 @@ _GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
 
 
 def is_deterministic(node: ir.Node) -> bool:
-    """Whether `node`, its subgraphs included, gives the same output for the same input."""
+    """Return whether `node`, its subgraphs included, gives the same output for the same input."""
     if node.domain in ("", "ai.onnx"):
         if node.op_type in RANDOM_OPS:
             return False
@@ -179,7 +179,7 @@ def constants_and_placeable(graph: ir.Graph) -> tuple[set[ir.Value], list[ir.Nod
 
 
 def _follows(node: ir.Node, constants: set[ir.Value | None]) -> bool:
-    """Whether the outputs of `node` are constant, where `constants` are, which hold None."""
+    """Return whether the outputs of `node` are constant, where `constants` are, which hold None."""
     return (
         # Its own inputs first: they rule out almost every op, and cost least.
         constants.issuperset(node.inputs)
@@ -194,7 +194,7 @@ def _given(constants: set[ir.Value | None]) -> set[ir.Value]:
 
 
 def _exists(output: ir.Value) -> bool:
-    """Whether it is more than the place of an output that its op leaves out."""
+    """Return whether it is more than the place of an output that its op leaves out."""
     return bool(output.name or output.uses())
 
 
@@ -272,7 +272,7 @@ _LISTS = {
 
 
 def draws_random(node: ir.Node, model: ir.Model) -> bool:
-    """Whether `node`, with its subgraphs and the function it calls, differs from run to run.
+    """Return whether `node`, with its subgraphs and the function it calls, differs from run to run.
 
     With a `seed` onnxruntime draws the same numbers in each session, in the order of its runs.
 

@@ -1,6 +1,6 @@
 """ONNX's device configurations of nodes, read in time that is linear in the nodes.
 
-`onnx_ir` collects all values in scope anew for each node that has one. Here they are taken out of
+`onnx_ir` collects all values in scope again for each node that has one. Here they are taken out of
 the protobuf before it is read, and set afterwards; values are collected once a graph, and only
 where a node says how a tensor is sharded.
 """

@@ -32,7 +32,7 @@ def dim_size(dim: int | ir.SymbolicDim) -> int:
 
 
 def is_estimated(dim: int | ir.SymbolicDim) -> bool:
-    """Whether `dim` is open, but planned with a size."""
+    """Return whether `dim` is open, but planned with a size."""
     return isinstance(dim, ir.SymbolicDim) and _NAME.search(dim.value or "") is not None
 
 

@@ -1,4 +1,4 @@
-"""Sizes that a model declares, held against what a compile can handle.
+"""Sizes that a model declares, compared with what a compile can handle.
 
 A file of a hundred bytes can declare a tensor of 2^40 elements. Nothing of that size is ever
 allocated: sizes are computed from shapes first.

@@ -1,4 +1,4 @@
-"""The model as it was given, kept beside the one that passes change."""
+"""The model as it was given, kept next to the one that passes change."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class States:
 
     Attributes:
         pairs: in the order of the graph's inputs.
-        sequences: whose states a chip has room for at once, at least.
+        sequences: whose states a chip has space for at once, at least.
     """
 
     pairs: tuple[StatePair, ...]

@@ -1,7 +1,7 @@
 """What models run on, as arrays: devices, the channels between them, and the routes over channels.
 
 A family of machines (a ring of chips, a mesh, servers of GPUs) describes itself once, as a
-`Machine`. Whatever lies between a family's own rooms knows devices, channels and routes only: what
+`Machine`. Whatever is between a family's own spaces knows devices, channels and routes only: what
 a tensor loads follows from the channels on its route, and a channel that several routes share is
 one entry.
 """
@@ -29,7 +29,7 @@ OFF_PACKAGE = -2
 """The place of off-package memory."""
 
 HOST_ROOT = -3
-"""What lies behind a channel that everything between host and devices shares."""
+"""What is behind a channel that everything between host and devices shares."""
 
 OFF_PACKAGE_ROOT = -4
 """The same for off-package memory."""
@@ -75,7 +75,7 @@ class Machine:
         channel_slots: receive buffers per tensor (2 is double buffering).
         buffer_alignment_bytes: buffers start at multiples of this.
         stream_buffers: buffers that streamed weights pass through. Estimates count them.
-        activation_packing: room that estimates keep for the gaps of a memory plan, as a multiple
+        activation_packing: space that estimates keep for the gaps of a memory plan, as a multiple
             of the peak of live bytes, at least 1.
         router_buffers: whether routers between channels hold `channel_slots` tensors of a transfer
             for a device that is not ready for them. Elsewhere a tensor that goes to a device has a
@@ -142,7 +142,7 @@ class Machine:
 
     @property
     def streams(self) -> bool:
-        """Whether weights that do not fit may come from off-package memory every inference."""
+        """True if weights that do not fit may come from off-package memory every inference."""
         count = self.num_devices
         first = count * (count + 2)
         return bool(np.any(self.routes.lengths[first:] > 0))
@@ -197,7 +197,7 @@ def route_row(machine: Machine, source: int, destination: int) -> int:
 
 
 def row_of_places(source: int, destination: int, num_devices: int) -> int:
-    """The same for a machine of so many devices."""
+    """The same for a machine of this many devices."""
     count = num_devices
     if 0 <= source < count and 0 <= destination < count:
         return source * count + destination
@@ -360,7 +360,7 @@ def route_circle(machine: Machine) -> str:
 
 
 def same_machine(one: Machine, other: Machine) -> bool:
-    """Whether two machines have the same numbers in all fields."""
+    """Return whether two machines have the same numbers in all fields."""
     for field in fields(Machine):
         ours, theirs = getattr(one, field.name), getattr(other, field.name)
         if isinstance(ours, Routes):

@@ -88,7 +88,7 @@ class MachineBuilder:
         self.route(source, destination, channels, lanes)
 
     def routed(self, source: int, destination: int) -> bool:
-        """Whether there is a route from one place to another yet."""
+        """Return whether there is a route from one place to another yet."""
         return len(self._routes[row_of_places(source, destination, self.num_devices)]) > 0
 
     def machine(

@@ -44,7 +44,7 @@ class PackageLimits:
             multiple of it.
         stream_buffers: buffers that streamed weights pass through; with two, one is filled while
             the other is read. Estimates count them.
-        activation_packing: room that estimates keep for the gaps of a memory plan, as a multiple
+        activation_packing: space that estimates keep for the gaps of a memory plan, as a multiple
             of the peak of live bytes, at least 1. No proof looks at it.
         host_total_bytes_per_s: rate, each way, of the one channel between the host and all chips
             together, the *host's root*, which carries once per chip what several chips get from
@@ -80,7 +80,7 @@ class PackageLimits:
 
     @property
     def at_ends(self) -> bool:
-        """Whether the host reaches only the ends of the package."""
+        """True if the host reaches only the ends of the package."""
         return self.host_io == "ends"
 
     @property
@@ -98,7 +98,7 @@ class PackageLimits:
         return len(self.latencies_s)
 
     def first(self, num_chips: int, pipelines: int = 1) -> PackageLimits:
-        """The numbers of the first so many chips alone, for one of equal pipelines.
+        """The numbers of the first N chips alone, for one of equal pipelines.
 
         Of a channel to the host that all share, each has its part. R pipelines of period P that
         answer in turn give R inferences every P seconds, so that the channel carries R times what

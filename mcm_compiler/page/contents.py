@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mcm_compiler.report.records.verdict import VerdictLine
 
 Tone = Literal["good", "warn", "bad", "plain"]
-"""How an answer is meant; the page tells it by a sign and a word beside the colour."""
+"""How an answer is meant; the page tells it by a sign and a word next to the colour."""
 
 NOT_MEASURED = (
     "Times are simulated from target descriptions and given kernel times; no hardware was measured."
@@ -166,7 +166,7 @@ class Compiled:
 
     Attributes:
         report: as from `build_report`.
-        folder: that it lies in; None for a report by itself, which has fewer pictures.
+        folder: that it is in; None for a report by itself, which has fewer pictures.
         measured: data of `ring_times` where its chips ran as processes; else None.
     """
 
@@ -333,7 +333,7 @@ _HEAD = (
 
 
 def is_page(path: Path) -> bool:
-    """Whether a file is such a page, as far as its beginning tells.
+    """Return whether a file is such a page, as far as its beginning tells.
 
     Raises:
         OSError: if it cannot be read.

@@ -16,7 +16,7 @@ MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, Va
 
 
 def write_page_beside(folder: Path) -> Path:
-    """Writes the page of a folder that was written just now beside it; returns its path.
+    """Writes the page of a folder that was written just now next to it; returns its path.
 
     Raises:
         CompileError: as `written_folder_page`, and MCM-A002, MCM-U050 if it cannot be written.

@@ -281,7 +281,7 @@ def layout_of(devices: int, channels: list[tuple[int, int]]) -> Layout:
 
 
 def _is_row(devices: int, pairs: Pairs) -> bool:
-    """Whether each device is joined to the next one, and the last at most to the first."""
+    """Return whether each device is joined to the next one, and the last at most to the first."""
     row = frozenset((i, i + 1) for i in range(devices - 1))
     return devices >= _LEAST_RING and bool(pairs) and pairs - {(0, devices - 1)} == row
 

@@ -2,7 +2,7 @@
 
 Passes need not declare what they break. After each one the ledger compares the graph and all
 facts with what they were: a fact falls with what it was derived from (`AnnotationKey`), be that
-the graph or another fact that was set anew, unless the pass declares that it kept it.
+the graph or another fact that was set again, unless the pass declares that it kept it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Fall:
     Attributes:
         culprit: name of the pass after which it fell.
         source: name of what it was derived from that changed first: the graph, or a fact that the
-            pass set anew; its own name where the pass declares that it drops it.
+            pass set again; its own name where the pass declares that it drops it.
     """
 
     culprit: str
@@ -140,7 +140,7 @@ _ABSENT = object()
 
 
 def _are_same(before: Sequence[Any], now: Sequence[Any]) -> bool:
-    """Whether both have the very same objects, in the same order."""
+    """Return whether both have the very same objects, in the same order."""
     return len(before) == len(now) and all(map(is_, before, now))
 
 

@@ -280,7 +280,7 @@ def _check_result(
 
 
 def _misplaced(folder: Path) -> list[str]:
-    """What lies in a staging folder and cannot lie in an output folder, one sentence each."""
+    """What is in a staging folder and cannot lie in an output folder, one sentence each."""
     if not folder.is_dir():
         return []
     wrong: list[str] = []
@@ -295,7 +295,7 @@ def _misplaced(folder: Path) -> list[str]:
 
 @contextmanager
 def _graph_out_of_collections() -> Generator[Callable[[], None]]:
-    """Keeps Python's cyclic collector from walking through the imported graph again and again.
+    """Keeps Python's cyclic collector from walking through the imported graph repeatedly.
 
     A graph of 100,000 ops is millions of objects that all live on, and looking at them at every
     full collection took two thirds of the time of passes that build as many. What passes make is
@@ -346,7 +346,7 @@ def _asked(target: Target, error: BaseException) -> str | None:
 
 
 def _is_below(error: OSError, folder: Path) -> bool:
-    """Whether an error tells its file, and that lies in a folder."""
+    """Return whether an error tells its file, and that is in a folder."""
     name = error.filename
     # An open descriptor may stand there, too.
     return isinstance(name, str | bytes) and Path(os.fsdecode(name)).is_relative_to(folder)

@@ -21,7 +21,7 @@ def check_pipeline(passes: Sequence[Pass], available: Sequence[AnnotationKey[Any
 
     A fact that an earlier pass provides counts as there even where it falls in between, since
     that pass can run again. Missing are facts that nothing provides, those that a pass declares
-    to drop, and those that the model came with and that fall with a fact which a pass sets anew.
+    to drop, and those that the model came with and that fall with a fact which a pass sets again.
 
     Args:
         passes: the pipeline.

@@ -146,7 +146,7 @@ def open_placement(path: Path, *, further: bool = False) -> OpenedPlacement:
 
 
 def check_hashes(opened: OpenedPlacement, *, further: bool = False) -> str:
-    """Whether the files are those of the manifest.
+    """Return whether the files are those of the manifest.
 
     Returns:
         A summary.

@@ -295,7 +295,7 @@ def _as_json(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_model(read: ReadPlacement) -> str:
-    """Whether `annotated.onnx` is the user's model with the marks of the placement.
+    """Return whether `annotated.onnx` is the user's model with the marks of the placement.
 
     Args:
         read: with the step of the user's model.
@@ -358,7 +358,7 @@ def _field(message: Any, name: str) -> Any:
 
 
 def check_step(read: ReadPlacement) -> str:
-    """Whether the simulator gives the figures again.
+    """Return whether the simulator gives the figures again.
 
     Raises:
         CompileError: MCM-D081 where it gives others, or where the placement does not fit.
@@ -375,7 +375,7 @@ def check_step(read: ReadPlacement) -> str:
 
 
 def check_step_bound(read: ReadPlacement) -> str:
-    """Whether the bound follows from the model and the box.
+    """Return whether the bound follows from the model and the box.
 
     Raises:
         CompileError: MCM-D082 where another one does.
@@ -391,7 +391,7 @@ def check_step_bound(read: ReadPlacement) -> str:
 
 
 def check_segments(read: ReadPlacement, schedule: Schedule) -> str:
-    """Whether the segments together are the model, each on the device of its ops.
+    """Return whether the segments together are the model, each on the device of its ops.
 
     Raises:
         CompileError: MCM-D083 for ops and wires that are not the model's, MCM-D084 where schedule
@@ -463,7 +463,7 @@ def _check_schedule(read: ReadPlacement, said: Schedule) -> None:
 
 
 def check_report_text(read: ReadPlacement) -> str:
-    """Whether `report.md` is what the placement says.
+    """Return whether `report.md` is what the placement says.
 
     Raises:
         CompileError: MCM-D081 where it is not.

@@ -214,7 +214,7 @@ STATED = ("compiler", "model", "target", "asked", "search")
 
 @dataclass(frozen=True)
 class PlacementManifest(_File):
-    """`manifest.json` of a placement: what lies in the folder.
+    """`manifest.json` of a placement: what is in the folder.
 
     Attributes:
         kind: that it is one.
@@ -241,7 +241,7 @@ SCHEMA_VERSION = 3
 
 
 def is_segment(name: str) -> bool:
-    """Whether a file has the name of a segment's model."""
+    """Return whether a file has the name of a segment's model."""
     return name.startswith("segment_") and name.endswith(".onnx")
 
 

@@ -3,7 +3,7 @@
 onnxruntime (1.27 and newer) takes a name per node, `layer_ann` in its metadata, and rules that
 send names to devices. It is a wish: a rule for a device that no provider has is logged and passed
 over, and a provider takes of its nodes what it can. So what a session did is read back, with
-`assignment_of`, and held against the plan. A rule without `=` fits all names that begin with what
+`assignment_of`, and compared with the plan. A rule without `=` fits all names that begin with what
 it says; names have the same number of digits, so that none is the beginning of another. A session
 holds one instance of a provider: two GPUs need two sessions, which is what segments are for.
 
@@ -99,7 +99,7 @@ def assignment_of(session: Any) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ReadBack:
-    """A plan held against what a session did.
+    """A plan compared with what a session did.
 
     Attributes:
         as_planned: how many nodes are where they should be.
@@ -113,7 +113,7 @@ class ReadBack:
 
     @property
     def holds(self) -> bool:
-        """Whether no node is elsewhere."""
+        """True if no node is elsewhere."""
         return not self.elsewhere
 
 

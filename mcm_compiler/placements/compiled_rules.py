@@ -22,7 +22,7 @@ def breaks_rule(
     num_chips: int,
     strict: bool,
 ) -> bool:
-    """Whether `chip_of[N]` breaks a rule; its entries for clonable units are not looked at.
+    """Return whether `chip_of[N]` breaks a rule; its entries for clonable units are not looked at.
 
     The rules are those of MCM, Eq. 2 to 4, and the user's pins of units with a place of their own.
     Memory (Eq. 5) is not among them.
@@ -64,14 +64,14 @@ def breaks_rule(
 
 @inlined_njit
 def has_detours(direct: Bools | Longs, num_chips: int, longer: Bools) -> bool:
-    """Whether some direct dependency between chips has a longer path beside it (MCM, Eq. 4).
+    """Return whether some direct dependency between chips has a longer path beside it (MCM, Eq. 4).
 
     Dependencies go to higher chips only, so one sweep from the last chip down finds all paths.
 
     Args:
         direct: `[C, C]`, more than 0 where a chip reads from another, at `[source, target]`.
         num_chips: chips in use, the first ones.
-        longer: `[C, C]`, room.
+        longer: `[C, C]`, space.
     """
     longer[:] = False
     for a in range(num_chips - 1, -1, -1):

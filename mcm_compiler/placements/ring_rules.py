@@ -267,7 +267,7 @@ def _triangle_message(
 
 
 def _shortened(parts: Sequence[str], most: int, gap: str) -> Sequence[str]:
-    """At most so many parts, the last one among them, and `gap` in place of the others."""
+    """At most this many parts, the last one among them, and `gap` in place of the others."""
     return parts if len(parts) <= most else [*parts[: most - 1], gap, parts[-1]]
 
 

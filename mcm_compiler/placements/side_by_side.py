@@ -34,7 +34,7 @@ MOST_TOGETHER = 200_000
 
 
 def play_together(target: Target, pipelines: int) -> bool:
-    """Whether so many pipelines on a package have to be simulated together."""
+    """Return whether this many pipelines on a package have to be simulated together."""
     return pipelines > 1 and bool(machine_of(target).shared_channels)
 
 
@@ -175,7 +175,7 @@ FEWER_STREAM = 0.85
 """Share of the sequences that fit which may be served faster: nearly full chips stream at worst."""
 
 SLACK = 1e-9
-"""Relative room for rounding where a latency is a whole number of periods."""
+"""Relative space for rounding where a latency is a whole number of periods."""
 
 
 def needed_sequences(latency_s: float, period_s: float) -> int:

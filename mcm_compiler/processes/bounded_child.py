@@ -26,7 +26,7 @@ THREADED_LIBRARIES = ("jaxlib", "distributed", "torch", "tensorflow")
 
 
 def can_fork() -> bool:
-    """Whether this system has children of this kind."""
+    """Return whether this system has children of this kind."""
     return sys.platform != "win32"
 
 

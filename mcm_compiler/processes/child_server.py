@@ -108,7 +108,7 @@ def answer_of_server(
 
 
 def _received(connection: socket.socket, length: int) -> bytes:
-    """So many bytes.
+    """This many bytes.
 
     Raises:
         ConnectionError: at the end of the connection.

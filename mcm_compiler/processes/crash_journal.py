@@ -86,7 +86,7 @@ def tell_to(listener: Callable[[CrashJournal], None] | None) -> None:
 
 
 def is_heard() -> bool:
-    """Whether anybody outlives this process, and tells the user what became of it."""
+    """Return whether anybody outlives this process, and tells the user what became of it."""
     return _teller.listener is not None
 
 

@@ -13,7 +13,7 @@ _NOBODY = object()
 
 
 def is_no_fault(error: BaseException) -> bool:
-    """Whether what foreign code raised passes: a diagnostic, or what ends the command."""
+    """Return whether what foreign code raised passes: a diagnostic, or what ends the command."""
     if isinstance(error, CompileError):
         # Whose constructor is one of a subclass may have none.
         found = cast("Any", getattr(error, "diagnostics", None))
@@ -31,7 +31,7 @@ def is_refused_by_the_system(error: BaseException) -> bool:
 
 
 def has_let_through(owner: object, error: BaseException) -> bool:
-    """Whether a method of an object, or of a class, was at work when an error was raised.
+    """Return whether a method of an object, or of a class, was at work when an error was raised.
 
     This is found out afterwards, so that no call costs more for it.
     """

@@ -80,7 +80,7 @@ def _trim() -> Callable[[int], object]:
 def collector_paused() -> Generator[None]:
     """No collection within the block, whose objects then count as old.
 
-    A collector that runs while a graph grows looks at all of it again and again. What a block has
+    A collector that runs while a graph grows looks at all of it repeatedly. What a block has
     frozen by itself is left alone.
     """
     running = gc.isenabled()

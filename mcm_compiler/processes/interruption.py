@@ -181,7 +181,7 @@ def becoming_visible() -> Generator[None]:
 def deaf_children() -> Generator[None]:
     """A block that starts processes which hear nothing of a terminal, from their first moment.
 
-    Else one that is still importing ends with a stack trace beside the line of whoever started it,
+    Else one that is still importing ends with a stack trace next to the line of whoever started it,
     who is to end it. They inherit the mask.
     """
     if not hasattr(signal, "pthread_sigmask"):

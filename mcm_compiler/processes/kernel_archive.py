@@ -212,7 +212,7 @@ ARCHIVE = Path(__file__).parents[1] / "compiled_kernels.bin"
 
 @dataclass(frozen=True)
 class KernelState:
-    """Whether the kernels of the wheel are used in this process.
+    """Check whether the kernels of the wheel are used in this process.
 
     Attributes:
         header: of the archive that is in use; None where none is.

@@ -42,7 +42,7 @@ def end_orphans() -> None:
 
 
 def _are_left() -> bool:
-    """Whether there are children; those that have ended are waited for."""
+    """Return whether there are children; those that have ended are waited for."""
     while True:
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:

@@ -1,6 +1,6 @@
 """Output that is written whole or not at all: staged folders, and single files.
 
-A file is written in a private folder beside its place, whose name nobody can guess, and renamed.
+A file is written in a private folder next to its place, whose name nobody can guess, and renamed.
 Whatever stands in the place and is no regular file stays as it is: a device, a pipe or a socket
 must not be replaced by a file, and what a link leads to was not named by the user.
 """
@@ -90,7 +90,7 @@ def staging(destination: Path | None, force: bool = False) -> Generator[StagingF
 
 
 def _is_of_output(error: OSError, destination: Path | None) -> bool:
-    """Whether a failure is one of writing the output, as far as the system tells."""
+    """Return whether a failure is one of writing the output, as far as the system tells."""
     if error.filename is None:
         return True
     failed = Path(os.path.abspath(os.fsdecode(error.filename)))
@@ -175,7 +175,7 @@ def _foreign(destination: Path) -> Path | None:
 
 
 def is_output_folder(path: Path) -> bool:
-    """Whether a folder is an output of this compiler, to which nobody has added anything."""
+    """Return whether a folder is an output of this compiler, to which nobody has added anything."""
     try:
         return (path / MANIFEST).is_file() and _foreign(path) is None
     except OSError:

@@ -46,7 +46,7 @@ class BuildOptions:
         whole: whether the cells are all cells of the project.
         strict: whether what is not proven fails a cell.
         plugins: files that register components; all of the project and the command line.
-        html: whether a page is written beside each output folder.
+        html: whether a page is written next to each output folder.
     """
 
     jobs: int
@@ -166,7 +166,7 @@ class _Build:
                 self._cache.remove(key)
 
     def is_ready(self, cell: Cell) -> bool:
-        """Whether nothing is left to do for a cell."""
+        """Return whether nothing is left to do for a cell."""
         return cell.folder in self.hits and cell.folder not in self.without_page
 
     def job(self, cell: Cell) -> cell_work.CellJob:
@@ -276,7 +276,7 @@ class _Build:
 
 
 def _differs(baseline: Path, entry: CacheEntry) -> bool:
-    """Whether a baseline is another compile than that of the entry."""
+    """Return whether a baseline is another compile than that of the entry."""
     try:
         if baseline.name == FILE:
             return read_accepted(baseline).report_sha256 != entry.report_sha256

@@ -59,7 +59,7 @@ class CacheEntry:
     """An entry whose record was read; its files are compared when they are used.
 
     Attributes:
-        folder: where it lies.
+        folder: where it is.
         key: of the cell.
         record: what became of the cell.
         files: of its output folder.
@@ -171,7 +171,7 @@ class BuildCache:
             _copied(entry.folder / OUTPUT / name, destination / name, stored)
 
     def is_placed(self, entry: CacheEntry, destination: Path) -> bool:
-        """Whether nobody wrote into either folder since their hashes were compared."""
+        """Return whether nobody wrote into either folder since their hashes were compared."""
         stamps = _stamps_of(entry, destination)
         known = _known_stamps(entry)
         return self.signer.holds(known, PLACED, entry.key, stamps)
@@ -232,7 +232,7 @@ class BuildCache:
         return None
 
     def keep_page(self, key: str, content: bytes) -> None:
-        """Puts a page beside the output folder of an entry; costs time alone if it fails."""
+        """Puts a page next to the output folder of an entry; costs time alone if it fails."""
         name = f"page-{self.signer.sign(*_of_page(key, content))}.html"
         self._put(self._folder(key) / name, content)
 
@@ -356,7 +356,7 @@ def _digest(entry: object) -> str:
 
 
 def _holds(folder: Path, files: dict[str, StoredFile]) -> bool:
-    """Whether a folder holds these files and no others."""
+    """Return whether a folder holds these files and no others."""
     try:
         if folder.is_symlink() or set(os.listdir(folder)) != files.keys():
             return False
@@ -379,7 +379,7 @@ def _copied(source: Path, destination: Path, stored: StoredFile) -> None:
 
 
 def _has(path: Path, stored: StoredFile) -> bool:
-    """Whether a path is a file as it was stored; a pipe would be waited for."""
+    """Return whether a path is a file as it was stored; a pipe would be waited for."""
     same = _is_regular(path) and path.stat().st_size == stored.bytes
     return same and file_digest(path) == stored.sha256
 
@@ -393,7 +393,7 @@ def _of_page(key: str, content: bytes) -> tuple[str, str, str]:
 
 
 def _stamps_of(entry: CacheEntry, destination: Path) -> list[object]:
-    """What the system says of the files of both folders, and what else lies in them."""
+    """What the system says of the files of both folders, and what else is in them."""
     return [str(destination.absolute()), *map(_stamps, (entry.folder / OUTPUT, destination))]
 
 

@@ -63,7 +63,7 @@ class CellJob:
         cache: folder of the cache.
         baseline: the earlier report, or None where there is nothing to compare with.
         allowed: share by which the throughput may fall.
-        html: whether a page is written beside the output folder.
+        html: whether a page is written next to the output folder.
         known: the result, where the cache has it and only the page lacks.
         claimed: an entry of the cache that this installation did not sign, to be proven.
     """
@@ -186,7 +186,7 @@ def with_told(result: CellResult, told: Iterable[Diagnostic]) -> CellResult:
 
 
 def _paged(diagnose: Diagnose, job: CellJob, kept: bool) -> tuple[Diagnostic, ...]:
-    """Writes the page of a finished output folder beside it, and into the cache.
+    """Writes the page of a finished output folder next to it, and into the cache.
 
     Args:
         diagnose: what the user is told about an exception.
@@ -253,7 +253,7 @@ def baseline_figures(
 
 
 def is_lasting(record: CellRecord) -> bool:
-    """Whether another try would end the same: a failed check is looked at again, too."""
+    """Return whether another try would end the same: a failed check is looked at again, too."""
     codes = [found.code for found in record.found if found.severity == Severity.ERROR]
     if record.figures is not None:
         return not codes

@@ -58,7 +58,7 @@ class Content:
     Args:
         root: the folder that paths are relative to.
         environment: see `environment_digest`.
-        memory: remembers the names of external data by the hash of a model; None parses anew.
+        memory: remembers the names of external data by the hash of a model; None parses again.
     """
 
     def __init__(self, root: Path, environment: str, memory: NameMemory | None = None) -> None:
@@ -117,7 +117,7 @@ class Content:
         return [name for name in names if _is_file(model.parent / name)]
 
     def _test_data(self, model: Path) -> dict[str, Any] | None:
-        """What lies beside a model and is compared with it; None where nothing does."""
+        """What is next to a model and is compared with it; None where nothing does."""
         folders = sorted(path for path in model.parent.glob(_DATA_SETS) if path.is_dir())
         if not folders:
             return None

@@ -1,4 +1,4 @@
-"""A build as Markdown: what failed and why, and every figure beside that of the baseline."""
+"""A build as Markdown: what failed and why, and every figure next to that of the baseline."""
 
 from __future__ import annotations
 

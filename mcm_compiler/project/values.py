@@ -44,7 +44,7 @@ def text() -> Rule:
 
 
 def folder_name(parts: int) -> Rule:
-    """A name that becomes a folder below the output, of so many parts at most."""
+    """A name that becomes a folder below the output, of this many parts at most."""
 
     def read(value: Any) -> str:
         steps = _text(value).split("/")

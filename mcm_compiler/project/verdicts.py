@@ -48,12 +48,12 @@ class CellOutcome(Outcome):
 
     @property
     def proven_again(self) -> bool:
-        """Whether its result comes from a cache that this installation had not signed."""
+        """True if its result comes from a cache that this installation had not signed."""
         return any(d.code == PROVEN_CODE for d in self.diagnostics)
 
     @property
     def expectedly_failed(self) -> bool:
-        """Whether it failed, and that was known."""
+        """True if it failed, and that was known."""
         return self.cell.expected is not None and not self.failed
 
 

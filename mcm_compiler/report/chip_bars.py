@@ -21,7 +21,7 @@ LABEL_COLUMNS = 14
 """Before the text of a line with a label."""
 
 LEAST_BESIDE = 26
-"""Columns below which a text stands below its label rather than beside it."""
+"""Columns below which a text stands below its label rather than next to it."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 

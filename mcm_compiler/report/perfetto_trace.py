@@ -161,7 +161,7 @@ def write_trace(
 ) -> None:
     """Writes `timeline` to `file`, which is open for writing bytes.
 
-    Equal arguments give equal bytes. Of pipelines side by side as many are drawn as there is room
+    Equal arguments give equal bytes. Of pipelines side by side as many are drawn as there is space
     for in `MAX_SLICES`; the chips of the others have tracks that name the chip that does the same.
 
     Args:

@@ -155,7 +155,7 @@ def headline_view(
 
 
 def _labelled(rows: list[tuple[str, Text]], width: int) -> View:
-    """Labels with texts beside them, or below them where the width leaves too little."""
+    """Labels with texts next to them, or below them where the width leaves too little."""
     beside = width - max(len(label) for label, _ in rows) - 3
     if beside < chip_bars.LEAST_BESIDE:
         lines: list[View] = []

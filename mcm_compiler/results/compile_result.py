@@ -116,7 +116,7 @@ class CompileResult:
 
     @property
     def unproven(self) -> tuple[Diagnostic, ...]:
-        """MCM-U051 for each thing that was not verified or not proven; proves bounds anew."""
+        """MCM-U051 for each thing that was not verified or not proven; proves bounds again."""
         path = self.source.path
         place = f"model {quote(path.name)}" if path is not None else "the model"
         reasons = chain(

@@ -241,7 +241,7 @@ Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 """A seed of random numbers."""
 
 Number = Annotated[float, Meta(ge=-1e100, le=1e100)]
-"""A finite number with room to calculate with it."""
+"""A finite number with space to calculate with it."""
 
 Amount = Annotated[float, Meta(ge=0, le=1e100)]
 """A finite number that is not negative, such as a time or a cost."""

@@ -110,7 +110,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Labels in a column, each with text beside it that is broken within its own.
+    """Labels in a column, each with text next to it that is broken within its own.
 
     Attributes:
         rows: label and text of each.
@@ -374,7 +374,7 @@ def _is_quantity(cell: str) -> bool:
 
 
 def _words(text: str, width: int) -> list[str]:
-    """Words, with numbers and their units as one where a line has room for both."""
+    """Words, with numbers and their units as one where a line has space for both."""
     words: list[str] = []
     for word in text.split(" "):
         joined = f"{words[-1]} {word}" if words else ""

@@ -1,6 +1,6 @@
 """What a change of hardware would bring: the same model with twice and half of each resource.
 
-Targets with other numbers: the description of one, with some of its keys set anew.
+Targets with other numbers: the description of one, with some of its keys set again.
 """
 
 from __future__ import annotations

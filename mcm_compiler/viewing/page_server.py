@@ -233,7 +233,7 @@ class WatchedPage:
         self._shown = _made(folder)
 
     def look(self) -> ShownPage:
-        """The page as it is now; makes it anew where the folder is another one."""
+        """The page as it is now; makes it again where the folder is another one."""
         with self._lock:
             stamp = _stamp_of(self._folder)
             if stamp != self._stamp:

@@ -27,7 +27,7 @@ class HeldState(NamedTuple):
     Attributes:
         past: input of the chip's model.
         present: output of it.
-        root: the value whose memory holds the present; it lies in a buffer of the state.
+        root: the value whose memory holds the present; it is in a buffer of the state.
         buffers: one for each sequence in flight, or one more, see `copies_held`.
     """
 

@@ -17,7 +17,7 @@ second operand."""
 
 
 STREAM_BUFFERS = 2
-"""Buffers that streamed weights pass through where there is room: one is filled while the other
+"""Buffers that streamed weights pass through where there is space: one is filled while the other
 is read."""
 
 ACTIVATION_PACKING = 1.25
@@ -105,7 +105,7 @@ class AreaCosts:
     """Square millimetres of the parts of a package.
 
     Attributes:
-        chip_mm2: of a chip beside the parts below.
+        chip_mm2: of a chip next to the parts below.
         mac_mm2: of one multiply-accumulate unit.
         sram_mib_mm2: of one MiB of SRAM.
         link_mm2: of both ends of one link between two chips.

@@ -129,7 +129,7 @@ class HostFallbackCosts:
         return self.chips.storage_bytes(value)
 
     def is_view(self, node: ir.Node) -> bool:
-        """Whether the first output of `node` lies in the memory of its first input."""
+        """Return whether the first output of `node` is in the memory of its first input."""
         return isinstance(self.chips, KnowsViews) and self.chips.is_view(node)
 
     def copy_s(self, value: ir.Value) -> float:
@@ -137,7 +137,7 @@ class HostFallbackCosts:
         return self.chips.copy_s(value) if isinstance(self.chips, CopiesViews) else 0.0
 
     def on_host(self, node: ir.Node) -> bool:
-        """Whether the host runs `node`."""
+        """Return whether the host runs `node`."""
         return self.support.unsupported(node) is not None
 
     def node_cost(self, node: ir.Node) -> NodeCost:

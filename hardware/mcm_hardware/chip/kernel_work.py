@@ -78,7 +78,7 @@ def formula_work(node: ir.Node) -> Work | None:
 
 
 def is_view(node: ir.Node) -> bool:
-    """Whether the first output of `node` is its first input under another shape."""
+    """Return whether the first output of `node` is its first input under another shape."""
     kind = (node.domain, node.op_type)
     formula = op_formulas().get(kind)
     if formula is None or not node.inputs or node.inputs[0] is None:

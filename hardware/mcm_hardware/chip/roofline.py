@@ -84,7 +84,7 @@ class Roofline:
         return self.chip.storage.value_bytes(value)
 
     def is_view(self, node: ir.Node) -> bool:
-        """Whether the first output of `node` is its first input under another shape."""
+        """Return whether the first output of `node` is its first input under another shape."""
         return is_view(node)
 
     def copy_s(self, value: ir.Value) -> float:

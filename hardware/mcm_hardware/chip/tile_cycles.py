@@ -114,7 +114,7 @@ def right_readings(array: MacArray, gemm: Gemm) -> int:
 
 
 def runs_on_vector_unit(chip: ChipSpec, gemm: Gemm) -> bool:
-    """Whether the vector unit finishes `gemm` before the MAC array would.
+    """Return whether the vector unit finishes `gemm` before the MAC array would.
 
     A lane does one multiply-accumulate per cycle. Products with a single column or row fill a
     sliver of the array only: depthwise convolutions, where each channel is a product of its own,

@@ -211,7 +211,7 @@ class DescriptionReader:
         return found
 
     def holds(self, path: KeyPath, value: object, rule: target_schema.Rule) -> bool:
-        """Whether `value` obeys `rule`; notes the fault if not."""
+        """Return whether `value` obeys `rule`; notes the fault if not."""
         if isinstance(rule, target_schema.Number):
             return self._number_holds(path, value, rule)
         if isinstance(rule, target_schema.Flag):

@@ -98,7 +98,7 @@ class Key:
 
     @property
     def required(self) -> bool:
-        """Whether it must be given where its table is."""
+        """True if it must be given where its table is."""
         return self.default is None and not self.otherwise
 
 

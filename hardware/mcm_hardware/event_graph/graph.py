@@ -25,7 +25,7 @@ Every program is read by the same rules:
   from the start, or, where `Machine.router_buffers` says so, from the last hop on: the routers hold
   it until then, as they do what goes to the host.
 - Where a program holds the states of `sequences` sequences, the host sends the inputs of an
-  inference once all outputs of that of so many before are there: it is the next step of the same
+  inference once all outputs of that of this many before are there: it is the next step of the same
   sequence, whose token is not known earlier.
 - A resource serves activities in a static order (`service_order.py`).
 - A channel that all devices share interleaves what crosses it, or those at the end of a pipeline

@@ -1,7 +1,7 @@
-"""Whether a lowered program makes sense: it may come from a file that somebody changed.
+"""Check whether a lowered program makes sense: it may come from a file that somebody changed.
 
 Compiled code indexes arrays with what stands in a program, so that nothing may pass here that
-points beside them, runs in circles, or asks for absurd amounts of memory.
+points past them, runs in circles, or asks for absurd amounts of memory.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Waits(NamedTuple):
         source: `[W]`, activity waited for.
         seconds: `[W]`, from its start until the wait is over.
         lag: `[W]`, how many inferences before.
-        for_buffer: `[W]`, whether it is room that is waited for, rather than data.
+        for_buffer: `[W]`, whether it is space that is waited for, rather than data.
     """
 
     source: Longs

@@ -21,8 +21,8 @@ def stall_times(
     """Time that each engine waited, by reason, and that transfers waited for each link.
 
     An engine is free from the end of a kernel until the next one starts. Until the last tensor
-    that this reads was made, it waits for input. Then, until there was room for the last of them
-    to arrive, for a buffer; until the last has arrived, for links; and until there is room for
+    that this reads was made, it waits for input. Then, until there was space for the last of them
+    to arrive, for a buffer; until the last has arrived, for links; and until there is space for
     what it writes, for a buffer again. What the host or off-package memory holds is made
     already. What remains, in a part of the package that is faster than the rest, is a wait for
     the next inference: for input.
@@ -91,7 +91,7 @@ def _wait_until(waited: Floats, reason: int, since: float, until: float) -> floa
 def _waits_over(
     graph: EventGraph, start_s: Floats, i: int, a: int, period_s: float
 ) -> tuple[float, float]:
-    """When the data that an activity waits for is there, and when the room is."""
+    """When the data that an activity waits for is there, and when the space is."""
     waits = graph.waits
     data, room = -np.inf, -np.inf
     for w in range(graph.wait_ptr[a], graph.wait_ptr[a + 1]):

@@ -98,7 +98,7 @@ def steady_state(
 
 @inner_njit
 def _alike(now: Floats, then: Floats, tolerance: float, c: int, suspect: Longs) -> bool:
-    """Whether two inferences start alike; what gave the last one away is looked at first."""
+    """Return whether two inferences start alike; what gave the last one away is looked at first."""
     if abs(now[suspect[c]] - then[suspect[c]]) > tolerance:
         return False
     for a in range(len(now)):

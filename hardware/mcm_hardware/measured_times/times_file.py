@@ -231,7 +231,7 @@ def _kind_holds(reading: _Reading, line: int, inputs: str, dtype: str) -> bool:
 
 
 def _check_chip(reading: _Reading) -> None:
-    """Whether the kind of chip that was asked for is one of the table's."""
+    """Return whether the kind of chip that was asked for is one of the table's."""
     if not reading.chips and not reading.chip:
         return
     known = ", ".join(quote(name) for name in sorted(reading.chips)[:10]) or "none"

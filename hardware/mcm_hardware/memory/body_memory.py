@@ -28,7 +28,7 @@ def with_body_memory(
     spec: ChipSpec,
     on_host: Callable[[KernelNodes], bool] | None = None,
 ) -> ChipDataflow:
-    """The tensors of a chip with one more for each op that has bodies: what those need beside it.
+    """The tensors of a chip with one more for each op that has bodies: what those need next to it.
 
     Args:
         flow: tensors of the chip.
@@ -65,7 +65,7 @@ def body_bytes(node: ir.Node, spec: ChipSpec) -> int:
     """SRAM of the body of `node` that needs most; of several one runs, the branches of an `If`.
 
     What a branch of an `If` returns is written where the op's own outputs lie. What a loop's body
-    takes and returns (its state, slices) lies in the body, until its last reader and to the end.
+    takes and returns (its state, slices) is in the body, until its last reader and to the end.
     """
     returned = node.op_type == "If"
     return max((_graph_bytes(graph, returned, spec) for graph in subgraphs(node)), default=0)

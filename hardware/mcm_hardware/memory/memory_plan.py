@@ -40,7 +40,7 @@ def plan_memory(
     """Gives every buffer of a chip its address.
 
     - Weights stay all the time, each once, unless they are streamed.
-    - States stay all the time, those of all sequences in flight beside each other.
+    - States stay all the time, those of all sequences in flight next to each other.
     - A tensor that arrives has `Transfer.slots` receive buffers, one that leaves has as many send
       buffers, of several transfers the most: the next inference writes into one while the last is
       sent from the other. They stay all the time too, because neighbours are at other inferences.

@@ -29,7 +29,7 @@ REPAIR_STEPS = 1_000_000
 """Buffers looked at by the local search, within some 20 ms."""
 
 CLOSE_ENOUGH = 100
-"""The local search ends within one part in so many of the bound."""
+"""The local search ends within one part in this many of the bound."""
 
 
 class _Placed(NamedTuple):
@@ -40,7 +40,7 @@ class _Placed(NamedTuple):
             children of node i are 2 i and 2 i + 1.
         by_first: `[n]`, the buffer at each leaf.
         first: `[n]`, step from which each buffer lives.
-        alive: `[n]`, room for buffers that are found.
+        alive: `[n]`, space for buffers that are found.
         stack: nodes still to visit.
     """
 
@@ -114,7 +114,7 @@ def plan_offsets(sizes: Longs, first: Longs, last: Longs, base: int) -> tuple[Lo
 
 @inner_njit
 def _share_a_step(first: Longs, last: Longs) -> bool:
-    """Whether there are buffers, and a step in which all of them live."""
+    """Return whether there are buffers, and a step in which all of them live."""
     if len(first) == 0:
         return False
     latest_first, earliest_last = first[0], last[0]

@@ -46,7 +46,7 @@ _MICROSOFT_LANE_OPS: dict[str, int] = {
 }  # fmt: skip
 
 _BY_OPERANDS: dict[str, int] = {"Max": 0, "Min": 0, "Sum": 0, "Mean": 1}
-"""Ops of any number of operands, with lane ops of an element beside those that join them."""
+"""Ops of any number of operands, with lane ops of an element next to those that join them."""
 
 
 def _per_operand(extra: int, node: NodeShapes) -> Work:

@@ -28,7 +28,7 @@ class NodeShapes:
         return inputs[index] if index < len(inputs) else None
 
     def has(self, index: int) -> bool:
-        """Whether input `index` is given."""
+        """Return whether input `index` is given."""
         return self.input(index) is not None
 
     def dims(self, index: int) -> tuple[int, ...]:

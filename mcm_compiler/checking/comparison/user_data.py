@@ -1,6 +1,6 @@
 """Inputs and expected outputs that the user has: ONNX's `test_data_set_N` folders.
 
-Such a folder lies beside a model and holds `input_K.pb` and `output_K.pb`: serialised tensors,
+Such a folder is next to a model and holds `input_K.pb` and `output_K.pb`: serialised tensors,
 sequences, optionals or maps, in the order of the graph's inputs (weights left out) and outputs.
 """
 
@@ -197,7 +197,7 @@ MAX_BYTES = 256 << 20
 
 @dataclass(frozen=True, eq=False)
 class SiblingData:
-    """What lies beside a model.
+    """What is next to a model.
 
     Attributes:
         sets: data that fit the model, by number.
@@ -209,7 +209,7 @@ class SiblingData:
 
 
 def sibling_data(path: Path, model: ir.Model, inputs: Sequence[TensorEntry]) -> SiblingData:
-    """Reads the `test_data_set_N` folders beside the file of a model.
+    """Reads the `test_data_set_N` folders next to the file of a model.
 
     They are left out where the folder holds more models, because nothing says whose they are;
     beyond `MAX_SETS` and `MAX_BYTES`; and where the model was compiled for other sizes.

@@ -1,4 +1,4 @@
-"""Whether the chips of an output folder obey the rules of their package."""
+"""Check whether the chips of an output folder obey the rules of their package."""
 
 from __future__ import annotations
 

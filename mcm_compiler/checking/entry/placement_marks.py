@@ -30,7 +30,7 @@ SHOWN = 10
 """Faults that are spelled out."""
 
 MARGIN = 1e-9
-"""Relative room for seconds that are added up in another order."""
+"""Relative space for seconds that are added up in another order."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Whether chips and wires of an output folder fit together."""
+"""Check whether chips and wires of an output folder fit together."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def command(
 ) -> None:  # fmt: skip
     """Write FOLDER/mcmc.toml, which names all models in FOLDER and sizes for them.
 
-    Sizes come from test data beside a model, from its weights, and from runs in onnxruntime; each
+    Sizes come from test data next to a model, from its weights, and from runs in onnxruntime; each
     has a comment that says so. What nothing determines is a guess by its name. Look at those, and
     let `mcmc build` compile all models.
     """

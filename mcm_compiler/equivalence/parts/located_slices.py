@@ -1,4 +1,4 @@
-"""Where in a constant of the model a constant of a chip lies: found by content, proven by bytes.
+"""Where in a constant of the model a constant of a chip is: found by content, proven by bytes.
 
 No name or number of the folder is believed: lines of the part are looked up among lines of the
 whole by a sample of their bytes, and every byte is compared in the end.

@@ -156,7 +156,7 @@ class MaskedLookUps:
 
 
 def is_nothing(numbers: ValueNumbers, number: int) -> bool:
-    """Whether a number is that of a constant of one element, a zero: it changes no sum."""
+    """Return whether a number is that of a constant of one element, a zero: it changes no sum."""
     content = numbers.known_content(number)
     if content is None or numbers.contents.tensor(content).size != 1:
         return False

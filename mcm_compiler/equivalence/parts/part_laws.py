@@ -90,7 +90,7 @@ def sizes_operand(key: OpKey) -> int:
 
 
 def has_law(domain: str, op_type: str) -> bool:
-    """Whether parts of ops of a type can be followed along some axis."""
+    """Return whether parts of ops of a type can be followed along some axis."""
     if domain == "com.microsoft":
         return op_type in _MICROSOFT_LAWS
     return not domain and (op_type in _ELEMENTWISE or op_type in _LAWS)

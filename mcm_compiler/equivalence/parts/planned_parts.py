@@ -6,7 +6,7 @@ follows from the law of its type; constants are compared byte by byte with slice
 Where parts are put together again in order and without a gap, or all contributions are added, the
 model's value is there.
 
-Whoever tells lies here is refused; an op whose type or axis has no law, and what only reads from
+Whoever tells is here is refused; an op whose type or axis has no law, and what only reads from
 such ops, is left to runs.
 """
 
@@ -54,7 +54,7 @@ class Contribution:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is missing."""
+        """True if nothing is missing."""
         return self.counted and self.units == ((0, self.extent),)
 
 
@@ -237,7 +237,7 @@ class PlannedParts:
         return self._source.pieces.get(number) or self._pieces.get(number)
 
     def _is_excused(self, op: OpKey) -> bool:
-        """Whether nothing can be said about an op, rather than that it is wrong."""
+        """Return whether nothing can be said about an op, rather than that it is wrong."""
         if any(n in self.excused for n in op.inputs if n is not None):
             return True
         if op.domain or op.op_type not in VIEW_OPS:

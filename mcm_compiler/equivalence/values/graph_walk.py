@@ -246,7 +246,7 @@ class GraphWalk:
         return None if tensor is None else (self._numbers.weight(tensor),)
 
     def _is_off(self, inputs: Sequence[int | None]) -> bool:
-        """Whether a Dropout with these inputs is not in training."""
+        """Return whether a Dropout with these inputs is not in training."""
         training = inputs[2] if len(inputs) > 2 else None
         if training is None:
             return True

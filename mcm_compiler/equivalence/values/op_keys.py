@@ -90,7 +90,7 @@ class NodeScope:
     Attributes:
         opsets: versions by domain.
         attributes: of the call, within the body of a function.
-        depth: how many bodies of ops it lies in.
+        depth: how many bodies of ops it is in.
         draws: number of ops like no other that the body has so far.
     """
 

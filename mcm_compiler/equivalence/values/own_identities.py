@@ -19,7 +19,7 @@ _KNOWN_DOMAINS = frozenset({"", "com.microsoft", "ai.onnx.ml"})
 
 
 def is_like_no_other(key: OpKey, numbers: ValueNumbers) -> bool:
-    """Whether an op may give another result than one that looks the same."""
+    """Return whether an op may give another result than one that looks the same."""
     if key.domain not in _KNOWN_DOMAINS:
         return True
     if key.domain:

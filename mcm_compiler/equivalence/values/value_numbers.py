@@ -79,7 +79,7 @@ class InputKey(NamedTuple):
     Attributes:
         name: of an input of the model; "" within a body.
         kind: its type in words.
-        depth: how deep the body lies.
+        depth: how deep the body is.
         position: which input of the body.
     """
 

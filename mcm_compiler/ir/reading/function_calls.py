@@ -198,7 +198,7 @@ def drop_overruled_functions(proto: onnx.ModelProto) -> list[Diagnostic]:
 
 
 def _has_op(domain: str, name: str, version: int) -> bool:
-    """Whether onnxruntime knows an op in a version of its domain."""
+    """Return whether onnxruntime knows an op in a version of its domain."""
     known = [entry for entry in _schemas().get((domain, name), ()) if entry[0] <= version]
     return bool(known) and not max(known)[1]
 

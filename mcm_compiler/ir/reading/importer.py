@@ -63,7 +63,7 @@ def import_onnx(
     graph as it was is kept in its `SOURCE` fact.
 
     Args:
-        path: the file; external data lies in its folder.
+        path: the file; external data is in its folder.
         dims: sizes of symbolic dimensions.
         shapes: full shapes of inputs.
         given: the user's own inputs, which shapes are learnt from where they depend on values;
@@ -377,7 +377,7 @@ def sort_nodes(model: ir.Model) -> bool:
 
 
 def _is_plain_and_sorted(nodes: list[ir.Node]) -> bool:
-    """Whether `nodes`, none of which holds a graph, stand after what they read."""
+    """Return whether `nodes`, none of which holds a graph, stand after what they read."""
     later = set(nodes)
     for node in nodes:
         if subgraphs(node):

@@ -151,7 +151,7 @@ def _arity_of(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str | None:
 
 
 def _bodies_of(node: onnx.NodeProto) -> str | None:
-    """Whether the subgraphs of a control flow op give what the op gives."""
+    """Return whether the subgraphs of a control flow op give what the op gives."""
     if node.op_type not in ("If", "Loop", "Scan"):
         return None
     # The first result of a Loop's body is whether to go on.

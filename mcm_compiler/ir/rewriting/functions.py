@@ -63,7 +63,7 @@ def _called_with_graphs(model: ir.Model) -> set[ir.OperatorIdentifier]:
 
 
 def _fits(function: ir.Function, opsets: dict[str, int]) -> bool:
-    """Whether `function` can be inlined; adds the opsets that it brings to `opsets`."""
+    """Return whether `function` can be inlined; adds the opsets that it brings to `opsets`."""
     if any(opsets.get(domain, version) != version
            for domain, version in function.opset_imports.items()):  # fmt: skip
         return False

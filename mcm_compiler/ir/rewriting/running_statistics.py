@@ -78,7 +78,7 @@ def _is_view(node: ir.Node) -> bool:
 
 
 def _root(value: ir.Value) -> ir.Value:
-    """The value in whose memory `value` lies."""
+    """The value in whose memory `value` is."""
     while (node := value.producer()) is not None and _is_view(node):
         source = node.inputs[0] if node.inputs else None
         if source is None:

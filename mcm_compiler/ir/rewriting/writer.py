@@ -39,10 +39,10 @@ Protobuf ends at 2 GiB, and a message takes several times its size in memory whi
 
 @dataclass(frozen=True)
 class DataLocation:
-    """Where a tensor lies in an external data file.
+    """Where a tensor is in an external data file.
 
     Attributes:
-        file: name of the file, beside the model.
+        file: name of the file, next to the model.
         offset: in bytes.
         length: in bytes.
     """
@@ -145,7 +145,7 @@ def write_with_data(
         amend: changes what is written; of a large graph, a changed copy takes far longer.
 
     Returns:
-        Where each tensor (by `id`) that was written externally lies.
+        Where each tensor (by `id`) that was written externally is.
     """
     written: dict[int, DataLocation] = {}
     if data_name is not None:
@@ -200,7 +200,7 @@ def proto_with_references(
 
     Args:
         model: unchanged afterwards.
-        place_of: where the tensor lies; None keeps it inline.
+        place_of: where the tensor is; None keeps it inline.
     """
     moved: list[tuple[ir.Value, ir.TensorProtocol]] = []
     try:

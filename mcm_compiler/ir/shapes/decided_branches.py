@@ -47,7 +47,7 @@ def fold_decided_branches(model: ir.Model) -> int:
 
 
 def _may_be_overridden(value: ir.Value, graph: ir.Graph) -> bool:
-    """Whether a value is, or is computed from, the default of a graph input."""
+    """Return whether a value is, or is computed from, the default of a graph input."""
     defaults = {v for v in graph.inputs if (v.name or "") in graph.initializers}
     seen: set[ir.Value] = set()
     pending = [value] if defaults else []

@@ -1,7 +1,7 @@
 """Shapes that inference or the file got wrong: what onnxruntime computes for the original decides.
 
 A chip that declares another shape than arrives is refused by onnxruntime, and memory planned for
-it is wrong. So static shapes that no rule of an op vouches for are held against one run.
+it is wrong. So static shapes that no rule of an op vouches for are compared with one run.
 
 Shapes that a file claims for what its ops make: dropped before inference, compared after it.
 """
@@ -28,7 +28,7 @@ def contradicted_by_run(
 
     Where the shape cannot depend on data it is static afterwards; otherwise the dimensions that
     differ are open, planned with the larger size. Shapes of what is computed from a corrected
-    value are dropped, to be found anew. Where the model cannot be run within the limits
+    value are dropped, to be found again. Where the model cannot be run within the limits
     (`shapes_by_run`) all stays as it is.
 
     Args:

@@ -223,7 +223,7 @@ def _scaled(node: ir.Node) -> bool:
 
 
 def _is_ambiguous(size: float) -> bool:
-    """Whether it depends on rounding which whole number a size is cut off to."""
+    """Return whether it depends on rounding which whole number a size is cut off to."""
     if not math.isfinite(size) or size == round(size):
         return False
     return math.floor(size * (1 - _ROUNDING)) != math.floor(size * (1 + _ROUNDING))

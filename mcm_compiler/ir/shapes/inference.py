@@ -228,7 +228,7 @@ def open_values(model: ir.Model) -> list[ir.Value]:
 
 
 def is_open(value: ir.Value) -> bool:
-    """Whether `value` lacks a type, or is a tensor with a dimension that has no size."""
+    """Return whether `value` lacks a type, or is a tensor with a dimension that has no size."""
     if not isinstance(value.type, ir.TensorType):
         return value.type is None
     if static_dims(value.shape) is not None:

@@ -119,7 +119,7 @@ def open_region(model: ir.Model, missing: list[ir.Value]) -> list[ir.Node]:
 
 
 def _computes_shapes(value: ir.Value, maker: ir.Node) -> bool:
-    """Whether `value` may be a shape or a part of one; large tensors never are."""
+    """Return whether `value` may be a shape or a part of one; large tensors never are."""
     if value.dtype not in _INTEGERS or value.shape is None or not value.shape.is_static():
         return False
     sizes = value.shape.numpy()

@@ -141,7 +141,7 @@ class _Rules(SymbolicShapeInference):
         return self.dispatcher_.get(node.op_type)
 
     def _is_certain(self, node: onnx.NodeProto) -> bool:
-        """Whether the rule is right for the numbers at hand."""
+        """Return whether the rule is right for the numbers at hand."""
         if node.op_type in ("Squeeze", "Unsqueeze") and len(node.input) > 1:
             return bool(self._entries(node.input[1]))
         if node.op_type == "Squeeze" and not node.attribute:  # takes open sizes for other than one
@@ -332,7 +332,7 @@ def _is_at_least(entry: Any, least: int) -> bool:
 
 
 def _is_covered(node: ir.Node) -> bool:
-    """Whether the rule knows the form of the op that `node` has."""
+    """Return whether the rule knows the form of the op that `node` has."""
     attributes = node.attributes
     match node.op_type:
         case "Max" | "Min":

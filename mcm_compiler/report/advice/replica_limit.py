@@ -1,4 +1,4 @@
-"""What limits the number of pipelines side by side, in words, from what the report holds."""
+"""What limits the number of replicas side by side, in words, from what the report holds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from mcm_compiler.text.units import bytes_text, count_text, seconds_text
 
 TOO_LITTLE_MEMORY = frozenset({"MCM-P004", "MCM-P005"})
-"""Codes that rule a number of pipelines out because one does not fit its chips' SRAM."""
+"""Codes that rule a number of replicas out because one does not fit its chips' SRAM."""
 
 _SHARED = {
     "host_transfers": "for what enters from the host and leaves to it",

@@ -11,7 +11,7 @@ from msgspec import Meta
 from mcm_compiler.text.json_text import Amount, Index, Size
 
 Sender = Annotated[int, Meta(ge=-4)]
-"""A chip; -1 is the host, -2 off-package memory, and -3 and -4 what lies behind a channel of theirs
+"""A chip; -1 is the host, -2 off-package memory, and -3 and -4 what is behind a channel of theirs
 that all chips share."""
 
 Receiver = Annotated[int, Meta(ge=-3)]
@@ -46,7 +46,7 @@ class MoveRow(TypedDict):
         busy_there_s: seconds that the other chip is busy per inference with them; relays that the
             move adds or saves are not counted.
         period_s: seconds between inferences of the package with the changed placement, under
-            cost_model, all rules and pipelines counted; to be held against analytic_period_s.
+            cost_model, all rules and pipelines counted; to be compared with analytic_period_s.
             Reports of earlier releases lack it, and list moves that help nothing.
         gain: by what share that is shorter than analytic_period_s.
     """
@@ -97,7 +97,7 @@ class Bottleneck(TypedDict):
         kind: host is a link between a chip and the host, memory a channel from off-package memory
             to a chip.
         chip: the chip, where it is one.
-        source: sending end of the link; -1 is the host, -2 off-package memory, -3 and -4 what lies
+        source: sending end of the link; -1 is the host, -2 off-package memory, -3 and -4 what is
             behind a channel of theirs that all chips share.
         destination: receiving end of the link; -1, -2 and -3 as for source.
         busy_s: seconds of work per inference.
@@ -137,7 +137,7 @@ class ChipRow(TypedDict):
         busy_s: seconds that it works per inference.
         utilisation: busy_s / period_s.
         stall_s: seconds that it waits per inference, by reason: input (what it reads was not made
-            yet), link (it was made, and on its way or queueing for a link), buffer (no room to
+            yet), link (it was made, and on its way or queueing for a link), buffer (no space to
             write to).
         engine_s: the part of busy_s that each engine set the pace of; launch is launch overhead.
         engine_utilisation: engine_s / period_s.
@@ -165,7 +165,7 @@ class LinkRow(TypedDict):
     """What a link does for one inference.
 
     Attributes:
-        source: sending chip; -1 is the host, -2 off-package memory, -3 and -4 what lies behind a
+        source: sending chip; -1 is the host, -2 off-package memory, -3 and -4 what is behind a
             channel of theirs that all chips share.
         destination: receiving chip; -1, -2 and -3 as for source.
         busy_s: seconds that it is taken per inference.

@@ -128,7 +128,7 @@ else:
 
 
 class CountFacts(TypedDict):
-    """A number of pipelines that was looked at.
+    """A number of replicas that was looked at.
 
     Attributes:
         replicas: pipelines.
@@ -330,7 +330,7 @@ class Report(_Inputs, _Figures, _Parts):
             do not within the inferences that were simulated, so that period_s is the maximum cycle
             ratio of the event graph.
         analytic_period_s: period of the partition under cost_model.
-        cost_model: name of the fast model that analytic_period_s and lower_bound_s come from.
+        cost_model: name of the analytic model that analytic_period_s and lower_bound_s come from.
         lower_bound_s: proven lower bound on the seconds per inference of every valid partition, and
             of every number of equal pipelines where that was free to choose and the first choice
             ran, under cost_model.
@@ -342,7 +342,7 @@ class Report(_Inputs, _Figures, _Parts):
             chain_of_units, heavy_chains, windows, packed_windows, link_cuts, ideals, cpsat; null
             where the strategy names none.
         gap: period_s / lower_bound_s - 1. The two come from different models, so that it can be
-            negative; it is no room that is known to be there.
+            negative; it is no space that is known to be there.
         analytic_gap: analytic_period_s / lower_bound_s - 1: how far from optimal the partition can
             be at most, under cost_model.
         learned_gain: throughput that learned search added to that of the best partition of the

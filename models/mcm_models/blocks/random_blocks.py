@@ -190,7 +190,7 @@ FAMILIES = ("gemm", "mlp", "ffn", "mha")
 """Names of the families of blocks, after the published data set (LCM)."""
 
 FEWEST_CYCLES, MOST_CYCLES = 50, 50_000
-"""Between these lies what a block takes on the units that it is meant for, if it were balanced."""
+"""Between these is what a block takes on the units that it is meant for, if it were balanced."""
 
 _MACS_PER_CYCLE = 256
 _STEP = 8

@@ -19,7 +19,7 @@ class ClusterGraph(NamedTuple):
 
     Attributes:
         order: `[C]`, clusters in the order in which they begin: by the depth before which a tenth
-            of their work lies. Of a training step the first tenth is part of the forward pass.
+            of their work is. Of a training step the first tenth is part of the forward pass.
         work: `[C, D]`, seconds of the ops that may run on a device.
         allowed: `[C, D]`, devices on which any of its work may run.
         fastest: `[C]`, the least of the work over those.

@@ -58,7 +58,7 @@ def scorer_of(weights: Weights) -> Scorer:
 def decode(
     graph: ClusterGraph, scorer: Scorer, count: int, rng: np.random.Generator, greedy: bool = False
 ) -> Decisions:
-    """Decodes so many placements.
+    """Decodes this many placements.
 
     Args:
         graph: what is placed.
@@ -102,7 +102,7 @@ def scores_given(graph: ClusterGraph, scorer: Scorer, devices: Ints, cluster: in
 
 
 class _Room(NamedTuple):
-    """What each device has so far, and room to work in.
+    """What each device has so far, and space to work in.
 
     Attributes:
         sums: `[D, 5]`: seconds of work, bytes of variables and of other values, seconds of copies

@@ -78,7 +78,7 @@ def update(
 
 
 def padded(rows: Rows, devices: int, size: int) -> Rows:
-    """The same with so many devices and rows, of which few sizes are compiled."""
+    """The same with this many devices and rows, of which few sizes are compiled."""
     count, before = len(rows.chosen), rows.seen.shape[1]
     grown = np.zeros((size, devices, rows.seen.shape[2]), np.float32)
     grown[:count, :before] = rows.seen

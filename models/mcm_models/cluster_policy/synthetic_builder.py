@@ -41,7 +41,7 @@ class StepBuilder:
         ops: in topological order.
         value_bytes: of each value.
         producer: op that makes each value.
-        view_of: value in whose memory each value lies, or -1.
+        view_of: value in whose memory each value is, or -1.
         layer: of each op.
         together: pairs of ops that run together.
         variables: values of weights.
@@ -64,7 +64,7 @@ class StepBuilder:
         layer: int = -1,
         view: int = -1,
     ) -> tuple[int, ...]:
-        """Adds an op that makes values of so many bytes each, and returns the values.
+        """Adds an op that makes values of this many bytes each, and returns the values.
 
         Args:
             kind: op type.
@@ -72,7 +72,7 @@ class StepBuilder:
             made: bytes of each value that it makes.
             flops: that it computes.
             layer: for experts' placements.
-            view: value in whose memory the first value that it makes lies, or -1.
+            view: value in whose memory the first value that it makes is, or -1.
         """
         first = len(self.value_bytes)
         values = tuple(range(first, first + len(made)))
@@ -84,7 +84,7 @@ class StepBuilder:
         return values
 
     def variable(self, size: int, layer: int = -1) -> int:
-        """A weight of so many bytes."""
+        """A weight of this many bytes."""
         value = self.op(VARIABLE, (), (size,), layer=layer)[0]
         self.variables.append(value)
         return value

@@ -243,7 +243,7 @@ def transformer_step(rng: np.random.Generator) -> StepBuilder:
 
 
 def random_recurrent(rng: np.random.Generator, most_cells: int = 160) -> StepBuilder:
-    """An unrolled network of up to so many cells."""
+    """An unrolled network of up to N cells."""
     layers = int(rng.integers(1, 10))
     steps = int(rng.integers(3, max(4, min(32, most_cells // layers + 1))))
     return recurrent_step(

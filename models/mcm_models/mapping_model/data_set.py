@@ -1,7 +1,7 @@
-"""Measured mappings: problems with what a judge said of some mappings of each.
+"""Measured mappings: problems with what a simulator said of some mappings of each.
 
 A data set holds all that learning and every analytic model need, so that figures can be worked out
-anew from the file alone.
+again from the file alone.
 """
 
 from __future__ import annotations

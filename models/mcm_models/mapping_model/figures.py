@@ -1,7 +1,7 @@
 """How good a model is: errors, order among all mappings, and order within a graph.
 
 What a mapper needs is order within a graph, near the optimum; errors and order over all graphs are
-mostly about which graph it is (85 % of the variance lies between graphs).
+mostly about which graph it is (85 % of the variance is between graphs).
 """
 
 from __future__ import annotations

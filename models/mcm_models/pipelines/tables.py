@@ -138,7 +138,7 @@ def pipeline_tables(problem: PipelineProblem) -> PipelineTables:
 def _whole_rows(rows: int, over: int, speed: Floats, share: Floats) -> tuple[Floats, Floats]:
     """Speeds and shares where every device takes whole rows, the most of them as many as it has to.
 
-    Ranges of more devices than rows hold what no memory has room for.
+    Ranges of more devices than rows hold what no memory has space for.
     """
     devices = np.arange(len(speed))
     width = np.maximum(devices[np.newaxis, :] - devices[:, np.newaxis], 1) * over

@@ -51,7 +51,7 @@ class PolicyLayout:
             one policy serves all.
         iterations: T of Eq. 7, rounds of decoding.
         op_width: width of the embedding of op classes.
-        around: chips to either side of a node's place that have scores of their own, beside those
+        around: chips to either side of a node's place that have scores of their own, next to those
             of places along the ring; 0 for none, as published. What is learned of a node near its
             place holds wherever that is (ours).
         features_version: `FEATURES_VERSION` of what it reads.

@@ -1,6 +1,6 @@
 """Proximal policy optimisation of a partitioning policy (Schulman et al. 2017), in one program.
 
-MCM trains on rollouts whose proposals a solver repairs. What a rollout is judged by is its
+MCM trains on rollouts whose proposals a solver repairs. What a rollout is simulated by is its
 repaired partition, so the sampler tells with every draw how it came about: `log_base`, what the
 rules and decisions before left of each chip, as a logarithm. The distribution that is learned is
 
@@ -12,7 +12,7 @@ solver's own distribution. With the marginals of an exact sampler over its polic
 probabilities, its gradient at the sampled policy is that of the likelihood of whole partitions:
 the choice minus the marginal. A node whose chip was forced gets no gradient.
 
-Beside the network each node of the graph at hand may have scores of its own (ours). A network that
+Next to the network each node of the graph at hand may have scores of its own (ours). A network that
 serves all graphs answers much the same for the like layers of a deep one, and learns slowly which
 of them a chip begins with; scores of single nodes learn that at once. They stay with the graph.
 """

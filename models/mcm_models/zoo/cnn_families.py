@@ -120,7 +120,7 @@ class SeparableCnn(WideningCnn):
 
     Attributes:
         expansion: 1 makes depthwise and 1x1 convolutions alternate (MobileNet); more makes
-            inverted residuals with so many times the channels inside (Sandler et al. 2018).
+            inverted residuals with this many times the channels inside (Sandler et al. 2018).
         gated: a squeeze-and-excitation gate behind each depthwise convolution (MobileNetV3).
     """
 

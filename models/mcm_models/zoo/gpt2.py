@@ -14,7 +14,7 @@ from mcm_models.zoo.layers.decoder_caches import Cache, Caches
 
 _EPSILON = 1e-5
 _LOWEST = float(np.finfo(np.float32).min)
-"""Score of a position that lies ahead."""
+"""Score of a position that is ahead."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class NormalisedAttention:
     """Additive attention (Bahdanau et al. 2015) with its score vector normalised.
 
     The vector is `g v / |v|` (Salimans and Kingma 2016, *Weight Normalization*, equation 2), made
-    anew in each step as public translation systems do. Padding of the source gets no share.
+    again in each step as public translation systems do. Padding of the source gets no share.
 
     Attributes:
         scope: where its weights are.

@@ -65,7 +65,7 @@ class T5:
     name: ClassVar[str] = "t5"
     summary: ClassVar[str] = "T5 of any size, encoder and decoder (default: T5-base)"
     biased: ClassVar[bool] = False
-    """Whether feed-forward layers have biases."""
+    """True if feed-forward layers have biases."""
 
     layers: int = 12
     decoder_layers: int = 12
@@ -226,7 +226,7 @@ class T5Automap(T5):
     """Six and six layers with biases in the feed-forward layers, up to the loss of a batch.
 
     The paper gives 51 M parameters, layers and the names of the variables, but not the vocabulary;
-    it is what the parameters leave room for. Attributes are those of `T5`.
+    it is what the parameters leave space for. Attributes are those of `T5`.
     """
 
     name: ClassVar[str] = "t5-automap"

@@ -1,6 +1,6 @@
 """Gradients of ops by those of the ops that they are made of.
 
-An op's forward pass is written anew in standard ops, whose gradients are taken one by one: reverse
+An op's forward pass is written again in standard ops, whose gradients are taken one by one: reverse
 mode within one rule (Griewank and Walther 2008, *Evaluating Derivatives*, chapter 3). What the
 forward pass made on its way is computed again, since an op keeps it to itself.
 """
@@ -26,7 +26,7 @@ Forward = Callable[[GradientRequest], Sequence[ir.Value | None]]
 
 
 def composed(forward: Forward) -> GradientRule:
-    """The rule of an op that is written anew in other ops."""
+    """The rule of an op that is written again in other ops."""
 
     def rule(request: GradientRequest) -> Gradients:
         made = forward(request)

@@ -1,7 +1,7 @@
 """Takes a graph up to an opset whose ops gradients are written in.
 
 `ScatterND` adds from opset 16 on, and reductions have their axes as an input from 18 on. Few ops
-mean something else there than in older opsets; those are written anew, where they stand.
+mean something else there than in older opsets; those are written again, where they stand.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def _raise(raising: _Raising, node: ir.Node) -> None:
 
 
 def _grew(node: ir.Node, old: int) -> bool:
-    """Whether an op of an old opset differs from that of 11 in more than its types."""
+    """Return whether an op of an old opset differs from that of 11 in more than its types."""
     if node.op_type == "Scan":
         return old < _OLDEST_SAME_SCAN
     return old < _OLDEST_SAME and node.op_type in ("Resize", "Loop", "OneHot")

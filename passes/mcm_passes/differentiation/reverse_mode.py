@@ -111,7 +111,7 @@ def gradients_of(
     """Emits the gradients of `sources`.
 
     Args:
-        nodes: in topological order; all that lies between sources and the values of `seeds`.
+        nodes: in topological order; all that is between sources and the values of `seeds`.
         seeds: the gradients to begin with, by value.
         sources: of floating point.
         ops: takes what is emitted.

@@ -1,4 +1,4 @@
-"""The pass `emit`: writes the chips' models beside the final output folder."""
+"""The pass `emit`: writes the chips' models next to the final output folder."""
 
 from __future__ import annotations
 

@@ -137,13 +137,13 @@ class PartitionPass(Pass):
         return runnable(self.strategy or wanted)
 
     def _by_level(self, options: CompileOptions) -> bool:
-        """Whether the level chooses the strategy; what a user names answers alone."""
+        """Return whether the level chooses the strategy; what a user names answers alone."""
         return self.strategy is None and options.partitioner == AUTO
 
     def _found(
         self, model: ir.Model, context: PassContext, *, keep_states: bool = True
     ) -> replica_search.Pipelines:
-        """The partition of the best number of pipelines."""
+        """The partition of the best number of replicas."""
         options = context.options
         level = load_level(options.level)
         known = _walked(model, options)
@@ -322,7 +322,7 @@ def _warn_without(
 
 
 _NO_ROOM = frozenset({"MCM-P004", "MCM-P005", "MCM-P008", "MCM-P015", "MCM-P016", "MCM-P030"})
-"""Codes of what may be otherwise where states take no room."""
+"""Codes of what may be otherwise where states take no space."""
 
 
 def _for_want_of_room(error: CompileError) -> bool:
@@ -330,7 +330,7 @@ def _for_want_of_room(error: CompileError) -> bool:
 
 
 def _keeps_states(model: ir.Model, context: PassContext) -> bool:
-    """Whether the problem has states to give up."""
+    """Return whether the problem has states to give up."""
     pins = RequestedPlacement.of(model, FUSION_PLAN.get(model), context.options).pins
     return bool(units_with_states(model, context.target, FUSION_PLAN.get(model), pins).held)
 

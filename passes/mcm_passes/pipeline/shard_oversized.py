@@ -57,7 +57,7 @@ class _Division:
             NODE_COST.set(node, self.cost_model.node_cost(node))
 
     def in_pieces(self, concat: ir.Node, fraction: float) -> dict[str, sharding.OutputPart]:
-        """Lets an output leave in pieces where no chip has room to put it together."""
+        """Lets an output leave in pieces where no chip has space to put it together."""
         limits = self.limits
         sizes = [
             self.cost_model.storage_bytes(piece) for piece in concat.inputs if piece is not None
@@ -300,7 +300,7 @@ class ShardOversized(Pass):
         return nodes
 
     def _divide_rows(self, division: _Division, taken: set[ir.Node]) -> bool:
-        """Divides along rows what no chip has room for."""
+        """Divides along rows what no chip has space for."""
         model, context, limits = division.model, division.context, division.limits
         rows = 0 if limits.stream_bytes_per_s > 0.0 else self.tile_rows
         done = RowTiler(

@@ -41,8 +41,8 @@ class Verify(Pass):
     """Compares the chain of chips with the source model on seeded random inputs.
 
     The user's own input is compared as well, where the option `input` names one. Where
-    `test_data_set_N` folders lie beside the model's file, they are run as well, and the
-    chips' outputs held against the expected ones, unless the option `test_data` is off.
+    `test_data_set_N` folders lie next to the model's file, they are run as well, and the
+    chips' outputs compared with the expected ones, unless the option `test_data` is off.
     """
 
     name: ClassVar[str] = "verify"
@@ -59,7 +59,7 @@ class Verify(Pass):
                 the emitted model is not that of the user's file; MCM-I058 where no data run with
                 the sizes of the model; MCM-V004 if the runs would take
                 too much memory; MCM-V005 if onnxruntime leaves an output unwritten; MCM-V011 for
-                test data beside the model that cannot be read, MCM-V022 for those that expect
+                test data next to the model that cannot be read, MCM-V022 for those that expect
                 something else.
         """
         source, options = SOURCE.get(model), context.options

@@ -90,13 +90,13 @@ class Tally(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room that placements are simulated in, one after another. C is the most copies there can be.
+    """Space that placements are simulated in, one after another. C is the most copies there can be.
 
     A *block* has a number: that of the value it was made for, or V and the number of the copy.
 
     Attributes:
         references: `[V + C]`, who still needs each block.
-        block: `[V]`, the block of each value where it is made; -1 in a weight that lies ready.
+        block: `[V]`, the block of each value where it is made; -1 in a weight that is ready.
         read_block: `[R]`, the block that each read reads; -1 for weights that lie ready.
         copy_begin: `[V + 1]`, where the copies of each value begin, values in the order of `made`.
         copy_value: `[C]`.
@@ -169,7 +169,7 @@ def step_arrays(problem: StepProblem, box: Box, duration: Floats, priority: Floa
 
 
 def scratch(step: StepArrays) -> Scratch:
-    """Room for simulating one placement after another."""
+    """Space for simulating one placement after another."""
     values, ops, reads = len(step.producer), len(step.waits), len(step.reads)
     devices = len(step.kind_of)
     return Scratch(

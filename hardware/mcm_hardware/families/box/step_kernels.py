@@ -260,7 +260,7 @@ FIRST, END, FRESH = 0, 1, 2
 
 @lean_inner_njit
 def begin(place: Ints, marks: Longs) -> None:
-    """Lays out empty queues, each with room for all ops of its device."""
+    """Lays out empty queues, each with space for all ops of its device."""
     marks[:] = 0
     for n in range(len(place)):
         marks[FRESH, place[n]] += 1

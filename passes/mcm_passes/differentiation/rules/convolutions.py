@@ -60,7 +60,7 @@ def _transposed_windows(request: GradientRequest, x: ir.Value, w: ir.Value) -> W
     """Those of the convolution that takes the result back to the operand.
 
     Padding behind is what the result is short of; it is negative where `output_padding` or
-    `output_shape` made room behind the last window, which the gradient has to be cut by.
+    `output_shape` made space behind the last window, which the gradient has to be cut by.
     """
     size = request.shape(request.node.outputs[0])[2:]
     windows = windows_of(request, request.shape(w)[2:], size, request.shape(x)[2:])

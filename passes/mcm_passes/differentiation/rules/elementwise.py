@@ -164,7 +164,7 @@ def _prelu(request: GradientRequest) -> Gradients:
 
 
 def _clip(request: GradientRequest) -> Gradients:
-    """Passes where the operand lies strictly within; bounds get what lies beyond them."""
+    """Passes where the operand is strictly within; bounds get what is beyond them."""
     g, x, y = (
         Term(request.ops, value)
         for value in (arriving(request), given(request, 0), request.node.outputs[0])

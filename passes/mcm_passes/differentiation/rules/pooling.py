@@ -93,7 +93,7 @@ def _average_pool(request: gradients.GradientRequest) -> Gradients:
 
 
 def _places(windows: Windows, with_padding: bool) -> npt.NDArray[np.int64]:
-    """How many places each window averages over; none lies behind the padding of the op."""
+    """How many places each window averages over; none is behind the padding of the op."""
     by_axis: list[npt.NDArray[np.int64]] = []
     for axis, kernel in enumerate(windows.kernel):
         first = np.arange(windows.count[axis]) * windows.strides[axis] - windows.before[axis]

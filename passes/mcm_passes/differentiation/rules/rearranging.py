@@ -171,7 +171,7 @@ def _slice(request: gradients.GradientRequest) -> Gradients:
 def padded(
     ops: gradients.GradientOps, value: ir.Value, before: list[int], behind: list[int]
 ) -> ir.Value:
-    """Zeros around a value, so many in front of and behind each dimension."""
+    """Zeros around a value, this many in front of and behind each dimension."""
     if not any(before) and not any(behind):
         return value
     return ops.op("Pad", value, ints(ops, [*before, *behind]))

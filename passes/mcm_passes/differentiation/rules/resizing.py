@@ -4,7 +4,7 @@ Along each axis `Resize` is a product with a matrix, and so is its gradient. `Gr
 what it takes by index, linearly or as cubic convolution does (Keys 1981).
 
 They follow ONNX's definition of `Resize`: coordinates of the result are taken to those of the
-operand, and a filter weighs what lies near.
+operand, and a filter weighs what is near.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class _Grid:
         ]
 
     def _cubic(self, rest: ir.Value, step: float) -> ir.Value:
-        """Keys's kernel at the distance of a tap, which lies within one of its two pieces."""
+        """Keys's kernel at the distance of a tap, which is within one of its two pieces."""
         ops, a = self._ops, -0.75
         distance = ops.op("Sub", ops.like(rest, step), rest)
         distance = ops.op("Neg", distance) if step <= 0 else distance

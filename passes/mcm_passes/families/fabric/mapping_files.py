@@ -46,7 +46,7 @@ class UnitColumns:
         burst: firings after which results leave it.
         depth: samples that it holds at once.
         memory_bytes: SRAM that it needs.
-        site: where it lies.
+        site: where it is.
     """
 
     kind: Narrow
@@ -95,7 +95,7 @@ class MappingFile:
         physics: hash of what measurements depend on.
         method: what found the mapping.
         stages: names, those of the first chip.
-        units: what lies where.
+        units: what is where.
         streams: what goes where.
         period_cycles: measured.
         latency_cycles: measured.

@@ -1,1 +1,1 @@
-"""Placing models on rings: the fast model, its searches, bounds and checks."""
+"""Placing models on rings: the analytic model, its searches, bounds and checks."""

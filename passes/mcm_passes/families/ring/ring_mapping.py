@@ -58,7 +58,7 @@ class RingMapping(AnyMachine):
         return all_partitions(problem, most)
 
     def interchangeable(self, problem: PartitionProblem) -> bool:
-        """Whether chips are equal, and each of them reaches the host."""
+        """Return whether chips are equal, and each of them reaches the host."""
         limits = problem.limits
         return (
             not limits.at_ends

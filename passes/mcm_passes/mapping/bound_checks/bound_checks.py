@@ -225,7 +225,7 @@ def _outputs_passed_on(problem: PartitionProblem, period_s: float) -> bool:
 
 
 def around_units(problem: PartitionProblem, period_s: float) -> bool:
-    """Whether some unit has no device left between the work before it and that after it."""
+    """Return whether some unit has no device left between the work before it and that after it."""
     return problem.num_units <= MOST_UNITS and plain_windows(problem, period_s) is None
 
 

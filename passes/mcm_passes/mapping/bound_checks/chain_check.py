@@ -35,11 +35,11 @@ class _Graph:
 
 
 def chain_does_not_fit(problem: PartitionProblem, period_s: float) -> bool:
-    """Whether articulation units and the work between them need more chips than there are.
+    """Return whether articulation units and the work between them need more chips than there are.
 
     Below the period: units that all other work comes before or after are put on chips one by one,
-    what lies between them is poured in like sand, always as early as possible. Articulation units
-    are those of the whole graph, and of what lies on paths from one beginning to one end, for a few
+    what is between them is poured in like sand, always as early as possible. Articulation units
+    are those of the whole graph, and of what is on paths from one beginning to one end, for a few
     of these; what is left out only helps. Takes O(N + E).
     """
     source, target = dependency_edges(problem)
@@ -80,7 +80,7 @@ def _reached(graph: _Graph, begin: int) -> set[int]:
 
 
 def _fits(graph: _Graph, work: list[float], room: list[float]) -> bool:
-    """Whether the chain of the graph's articulation units can be laid on the chips."""
+    """Return whether the chain of the graph's articulation units can be laid on the chips."""
     before = _alone(graph, work)
     after = _alone(graph.reversed(), work)
     heavy = sum(work[u] > 0.0 for u in graph.units)
@@ -111,7 +111,7 @@ def _alone(graph: _Graph, work: list[float]) -> dict[int, tuple[int, float]]:
     Units are taken off the graph once all that they read is gone, those without work at once.
     Where one alone is ready, all that are left descend from it: each of them waits for something
     that is ready. A unit that all other work comes before or after cannot be missed: nothing is
-    ready beside it.
+    ready next to it.
 
     Returns:
         For each the number of units with work that were taken before it, and their work.

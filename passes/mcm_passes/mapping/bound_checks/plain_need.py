@@ -143,7 +143,7 @@ def _leaves_alone(
     readers: list[list[tuple[int, bool]]],
     views: list[list[int]],
 ) -> bool:
-    """Whether nothing that the tensor is a view of can leave the chip that it leaves."""
+    """Return whether nothing that the tensor is a view of can leave the chip that it leaves."""
     while alias[t] >= 0:
         source = alias[t]
         only = {u for u, _ in readers[source]} == {makers[t]}

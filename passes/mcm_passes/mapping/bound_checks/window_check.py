@@ -55,7 +55,7 @@ def plain_windows(problem: PartitionProblem, period_s: float) -> PlainWindows | 
 def crosses_at_least(
     problem: PartitionProblem, windows: PlainWindows, link: int, least: float
 ) -> bool:
-    """Whether at least so many bytes cross the link after chip `link`, wherever units are.
+    """Return whether at least this many bytes cross the link after chip `link`, wherever units are.
 
     By a flow: units that must be up to the link send, units that must be beyond receive, and each
     tensor passes on as many bytes as it has.
@@ -164,7 +164,7 @@ class Network(NamedTuple):
 
 
 def network_of(arcs: list[tuple[int, int, float]], vertices: int) -> Network:
-    """The network of arcs from one vertex to another, with their room."""
+    """The network of arcs from one vertex to another, with their space."""
     tail, head = np.array([arc[:2] for arc in arcs], np.int64).reshape(-1, 2).T
     room = np.array([arc[2] for arc in arcs], np.float64)
     tails, count = np.concatenate([tail, head]), len(arcs)

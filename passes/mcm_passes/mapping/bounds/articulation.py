@@ -3,7 +3,7 @@
 Collecting all ancestors takes N^2 bits. Where a graph has one beginning and one end, articulation
 units are found by one sweep (our derivation): in a topological order, every unit after position v
 descends from v if and only if every such unit has a predecessor at v or later. By induction: the
-predecessor is v, or lies between and descends from v. Likewise backwards. A skip connection around
+predecessor is v, or is between and descends from v. Likewise backwards. A skip connection around
 v does not hide it.
 """
 
@@ -44,7 +44,7 @@ BEGINNINGS = 4
 def articulation_units_by_sweep(problem: PartitionProblem) -> tuple[Floats, Floats, float]:
     """Work of the articulation units in order, work right before each, and work after the last one.
 
-    They are articulation units of what lies on paths from one source to one sink, chosen so that
+    They are articulation units of what is on paths from one source to one sink, chosen so that
     this holds much work; all other work is left out, as are clonable units. Takes O(N + E).
 
     Returns:

@@ -1,4 +1,4 @@
-"""Proven lower bounds on the period of every valid partition, under the fast model.
+"""Proven lower bounds on the period of every valid partition, under the analytic model.
 
 Chips are the devices of the problem's machine. The graph of devices has no circle, so that
 devices can be numbered in an order of it: what an argument says of chips in the order of the ring

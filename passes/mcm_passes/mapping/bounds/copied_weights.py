@@ -48,7 +48,7 @@ _Sizes = tuple[Floats, Longs]
 def copied_weights(problem: PartitionProblem, least_s: float) -> LowerBound:
     """The longest period in which the copies of weights exceed all memory (our derivation).
 
-    The users of a weight need so many chips that their work fits within the period, and each of
+    The users of a weight need this many chips that their work fits within the period, and each of
     these chips holds the weight. The shorter the period, the more copies there are: of a
     recurrence's weights, which all steps read, at least the work of all steps over the period.
     The copies of all weights are to fit the chips: their sum into all memory, and, as one copy is

@@ -16,7 +16,7 @@ MOST_PARTS = 100
 """Largest k of the functions that are tried."""
 
 MARGIN = 1e-9
-"""Relative room for rounding where a size is taken as a multiple of another."""
+"""Relative space for rounding where a size is taken as a multiple of another."""
 
 
 @inner_njit
@@ -38,7 +38,7 @@ def image_sum(sizes: Floats, counts: Longs, room: float, k: int) -> float:
 
 @entry_njit
 def too_many(sizes: Floats, counts: Longs, room: float, bins: float) -> int:
-    """The first k whose function shows that items need more than so many bins, or 0."""
+    """The first k whose function shows that items need more than this many bins, or 0."""
     for k in range(1, MOST_PARTS + 1):
         if image_sum(sizes, counts, room, k) > bins * (1.0 + MARGIN):
             return k

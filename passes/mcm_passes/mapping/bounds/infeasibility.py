@@ -76,7 +76,7 @@ def all_weights(problem: PartitionProblem) -> int:
 
 
 def _oversized_units(problem: PartitionProblem) -> list[Diagnostic]:
-    """Units that no chip has room for, whatever else is there."""
+    """Units that no chip has space for, whatever else is there."""
     need = _own_weights(problem)
     tensors = _own_tensors(problem)
     most = max(problem.limits.sram_bytes)
@@ -116,7 +116,7 @@ def _own_tensors(problem: PartitionProblem) -> Longs:
     What comes from the host arrives in all slots of a channel, and so does a view of it that
     another chip makes. What goes to the host leaves from as many. Whatever else a unit reads or
     makes takes its size at least: either it crosses a link, or it is held. A tensor and its views
-    count once, and what lies in a weight not at all.
+    count once, and what is in a weight not at all.
     """
     slots, units = problem.limits.channel_slots, problem.num_units
     room, root = tensor_sizes(problem), memory_roots(problem.tensor_alias)

@@ -1,4 +1,4 @@
-"""A bound from what heavy units beside each other have to pass on (our derivation).
+"""A bound from what heavy units next to each other have to pass on (our derivation).
 
 The parts of an op that was sharded are all heavy, and one op joins their outputs. Where no two of
 them fit on a chip, each has a chip of its own, and the last of these passes the outputs of all

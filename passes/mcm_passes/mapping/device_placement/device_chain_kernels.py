@@ -80,12 +80,12 @@ class ChainLimits(NamedTuple):
     """What a chain has to keep.
 
     Attributes:
-        accelerators: at most so many steps on accelerators.
-        cpus: at most so many on CPUs.
+        accelerators: at most this many steps on accelerators.
+        cpus: at most this many on CPUs.
         memory_bytes: of each accelerator.
         relay: outputs enter and leave each device on their way.
         adjacent: what arrives is read by its last readers.
-        between: no device lies on a path beside an output that passes it.
+        between: no device is on a path next to an output that passes it.
     """
 
     accelerators: int
@@ -130,7 +130,7 @@ def best_chains(
     limits: ChainLimits,
     ceiling: float,
 ) -> tuple[Floats, Ints]:
-    """`[A + 1, P + 1, I]` each: the least period of so many devices up to an ideal, and the step.
+    """`[A + 1, P + 1, I]` each: the least period of this many devices up to an ideal, and the step.
 
     A step is twice the ideal before, plus 1 for a CPU. Periods above `ceiling` are infinite.
 
@@ -265,7 +265,7 @@ def _load(
 
 @inner_njit
 def _is_split(members: Words, producer: Ints, readers: Words, ideal: int, t: int) -> bool:
-    """Whether output t has ends on both sides of the ideal."""
+    """Return whether output t has ends on both sides of the ideal."""
     p = producer[t]
     has_inside = members[ideal, p >> 6] >> np.uint64(p & 63) & np.uint64(1) != 0
     has_outside = not has_inside
@@ -277,7 +277,7 @@ def _is_split(members: Words, producer: Ints, readers: Words, ideal: int, t: int
 
 @inner_njit
 def _lies_beside(members: Words, outputs: SplitOutputs, paths: GroupPaths, i: int, j: int) -> bool:
-    """Whether a window holds a group on a path beside an output that passes it."""
+    """Return whether a window holds a group on a path next to an output that passes it."""
     words = members.shape[1]
     for e in range(outputs.split_ptr[i], outputs.split_ptr[i + 1]):
         t = outputs.split[e]

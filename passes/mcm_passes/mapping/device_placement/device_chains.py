@@ -25,14 +25,14 @@ from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure, fro
 Reading = Literal["none", "relay", "adjacent", "between"]
 """Which chains count. `none`: all. `relay`: all, and what passes a device costs there. `adjacent`:
 those where every dependency spans at most one device, which is more than the triangle rule asks.
-`between`: those where no device lies on a path beside a dependency that passes it, which is less
+`between`: those where no device is on a path next to a dependency that passes it, which is less
 than the triangle rule asks."""
 
 FIRST_SHARE, LAST_SHARE = 1 / 32, 16.0
 """How far the ceilings of a search lie above the least period that is conceivable."""
 
 SLACK = 1e-12
-"""Relative room for sums that are taken in another order."""
+"""Relative space for sums that are taken in another order."""
 
 
 @dataclass(frozen=True, eq=False)

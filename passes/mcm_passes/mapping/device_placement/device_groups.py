@@ -59,7 +59,7 @@ class DeviceGroups:
 def device_groups(problem: PlacementProblem) -> DeviceGroups:
     """Joins what has to share a device or loses nothing by it, and leaves out what is free.
 
-    Has to: operators of one color, and what lies on cycles between colors. Loses nothing: a group
+    Has to: operators of one color, and what is on cycles between colors. Loses nothing: a group
     that takes no time on any device, no memory that could be missing, and exchanges data with one
     other group only. Free is what each device may have for nothing (`clonable_operators`).
     """

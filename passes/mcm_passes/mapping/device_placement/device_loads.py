@@ -22,7 +22,7 @@ from mcm_compiler.placements.ring_rules import MAX_REPORTED, find_violations
 from mcm_passes.mapping.device_placement.training_order import order_edges, torn_parts
 
 MEMORY_SLACK = 1e-9
-"""Relative room for the rounding of sums."""
+"""Relative space for the rounding of sums."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ def _torn(problem: PlacementProblem, device_of: Ints) -> list[str]:
 
 
 def _cycle(device_of: Ints, source: Ints, target: Ints) -> list[str]:
-    """Whether no order of the devices lets all data flow one way."""
+    """Return whether no order of the devices lets all data flow one way."""
     ends = np.stack([device_of[source], device_of[target]], axis=1)
     cycle = find_circle(np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0).tolist())
     if not cycle:

@@ -42,7 +42,7 @@ MOST_STATES = 20_000_000
 """Ideals times numbers of devices that a search may keep; 12 bytes each."""
 
 SLACK = 1e-9
-"""Relative room for sums that are taken in another order."""
+"""Relative space for sums that are taken in another order."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def order_edges(problem: PlacementProblem) -> tuple[Ints, Ints]:
 
 
 def listed_along(problem: PlacementProblem) -> bool:
-    """Whether edges of the backward pass are listed in the direction of the forward pass.
+    """Return whether edges of the backward pass are listed in the direction of the forward pass.
 
     So they are if more of them join two colors as an edge of the forward pass does than join them
     the other way.
@@ -128,7 +128,7 @@ def _backward_edges(problem: PlacementProblem) -> Bools:
 
 
 def _device_sets(problem: PlacementProblem, place_of: Ints) -> tuple[list[int], list[int]]:
-    """Bitsets of the places of all that lies before, and behind, each operator.
+    """Bitsets of the places of all that is before, and behind, each operator.
 
     Along edges of the backward pass alone.
     """
@@ -152,6 +152,6 @@ def _collected(count: int, source: list[int], target: list[int], bit: list[int])
 
 
 def _ordered(behind: Words, first: Ints, second: Ints) -> Bools:
-    """Whether each group of `second` comes after that of `first`."""
+    """Return whether each group of `second` comes after that of `first`."""
     bit = behind[first, second >> 6] >> (second & 63).astype(np.uint64) & np.uint64(1)
     return bit != 0

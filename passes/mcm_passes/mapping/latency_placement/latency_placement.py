@@ -92,7 +92,7 @@ MOST_MODELLED = 1_500
 """Units times accelerators up to which CP-SAT looks for a proof."""
 
 SLACK = 1e-9
-"""Relative room for sums that are taken in another order."""
+"""Relative space for sums that are taken in another order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class DeviceLatency:
     """Each accelerator does its part in one go; the answer is there when the last operator is done.
 
     Walks at random from some starts, then CP-SAT where the graph is small; what they find is
-    judged by `latency_outcome`, which shares nothing with them.
+    simulated by `latency_outcome`, which shares nothing with them.
     """
 
     name: ClassVar[str] = "device-latency"

@@ -134,7 +134,7 @@ def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> Dem
         problem: the problem; its `memory` says how bytes are counted.
         own_buffers: count activations at need as in an estimate: outputs of clones, views, and
             buffers for each way that a tensor leaves its chip. Local searches count so, which is
-            never less than what the fast model says.
+            never less than what the analytic model says.
     """
     limits = problem.limits
     room = tensor_sizes(problem)

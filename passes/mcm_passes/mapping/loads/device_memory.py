@@ -28,7 +28,7 @@ class LivePeaks(NamedTuple):
 
 @entry_njit
 def live_peaks(num_units: int, num_chips: int) -> LivePeaks:
-    """Room for a problem of that size."""
+    """Space for a problem of that size."""
     return LivePeaks(
         np.zeros(num_chips, np.int64), np.zeros(num_chips, np.int64), np.zeros(num_units, np.int64)
     )

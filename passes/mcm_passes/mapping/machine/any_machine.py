@@ -33,7 +33,7 @@ FIRST, BETTER = "dp", "local_search"
 """Strategies that find first placements, and better ones."""
 
 BETTER_EVALUATIONS = 4_000
-"""A number of pipelines that could win is searched with as many: first placements are far from
+"""A number of replicas that could win is searched with as many: first placements are far from
 what a search of the default level finds."""
 
 
@@ -96,7 +96,7 @@ class AnyMachine:
         return MachineModel.of(problem).loads(chip_of, machine).crossed
 
     def interchangeable(self, problem: PartitionProblem) -> bool:
-        """Whether several shares of the devices are alike."""
+        """Return whether several shares of the devices are alike."""
         return len(equal_shares(problem.num_chips, problem.machine)) > 1
 
     def first(self, problem: PartitionProblem, budget: Budget) -> Outcome:

@@ -342,7 +342,7 @@ def _set_way(
 
 @inlined_njit
 def _leads_on(routes: RouteArrays, row: int, begin: int, end: int) -> bool:
-    """Whether a row of routes is the part `begin` to `end` of all channels."""
+    """Return whether a row of routes is the part `begin` to `end` of all channels."""
     if routes.end[row] - routes.begin[row] != end - begin:
         return False
     for i in range(end - begin):

@@ -241,7 +241,7 @@ def _broken_rules(violations: Sequence[Violation], source: str, hint: str) -> li
 
 
 def _nearest_with_room(problem: PartitionProblem, chip_of: Ints, seed: int) -> Nearest:
-    """The nearest assignment, one with room for the gaps of memory plans where there is one.
+    """The nearest assignment, one with space for the gaps of memory plans where there is one.
 
     What is proven holds for what every memory plan needs at least. Not every family seeks one.
     """

@@ -92,7 +92,7 @@ def _letters_in_common(first: str, second: str) -> int:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether it holds a wildcard."""
+    """Return whether it holds a wildcard."""
     return "*" in text or "?" in text
 
 

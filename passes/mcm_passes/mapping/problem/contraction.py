@@ -44,7 +44,7 @@ def contract(
     The order is stable: among units that are ready, the one whose last op stands first in the
     graph comes first, because a kernel can't start before all that its ops read is there. Units
     with a value between them whose type nothing tells become one unit, and so do ops that have to
-    be `together`, with all that lies on paths between them.
+    be `together`, with all that is on paths between them.
 
     Args:
         nodes: ops to place, in graph order.
@@ -52,7 +52,7 @@ def contract(
         together: pairs of ops that have to be in one unit, because they share state.
 
     Raises:
-        CompileError: MCM-P001 naming a group of the plan that lies on a cycle.
+        CompileError: MCM-P001 naming a group of the plan that is on a cycle.
     """
     unit_of_name: dict[str, int] = {}
     members: list[list[ir.Node]] = []

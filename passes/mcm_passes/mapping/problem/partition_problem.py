@@ -120,12 +120,12 @@ def build_problem(
 ) -> PartitionProblem:
     """The partitioning problem of a model.
 
-    Units are fusion groups and single ops, joined where a value without a type lies between them
+    Units are fusion groups and single ops, joined where a value without a type is between them
     (`untyped_values`) or where they share a state (`state_units`). Tensors are the values that
     cross a unit's boundary or the host's. Weights are the constant values that ops read:
     initializers, and outputs of constant nodes, each at its storage bytes and once for all that
     share its memory (`memory_of`). States that stay on their chips are weights by the names of
-    their pasts, at the bytes of all sequences that a chip must have room for.
+    their pasts, at the bytes of all sequences that a chip must have space for.
 
     Args:
         model: with `NODE_COST` on its nodes.

@@ -76,7 +76,7 @@ class NeededSizes(NamedTuple):
 
 
 def needed_sizes(problem: PartitionProblem) -> NeededSizes:
-    """The needed rooms of a problem, in linear time but for sorting."""
+    """The needed spaces of a problem, in linear time but for sorting."""
     room = tensor_sizes(problem)
     count, units = room.size, max(problem.num_units, 1)
     root = memory_roots(problem.tensor_alias)

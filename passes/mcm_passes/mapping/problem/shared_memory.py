@@ -55,7 +55,7 @@ def shared_memory(
         tensors: with the units that read them, in the problem's order.
         weights: likewise.
         constants: values that live where they are used.
-        is_view: whether an op's first output lies in the memory of its first input.
+        is_view: whether an op's first output is in the memory of its first input.
     """
     behind: dict[ir.Value, ir.Value] = {}
     touched: set[tuple[ir.Value, int]] = set()
@@ -85,7 +85,7 @@ def with_states(
     weight_ptr: Longs,
     held: Sequence[HeldState],
 ) -> SharedMemory:
-    """The same where a present lies in the memory of its state, which is held all the time.
+    """The same where a present is in the memory of its state, which is held all the time.
 
     Args:
         shared: where presents are tensors like any others.

@@ -1,8 +1,8 @@
 """States that stay on a chip: which do, and the units that this makes.
 
-What reads a past and what makes its present are one unit, with all that lies on paths between
+What reads a past and what makes its present are one unit, with all that is on paths between
 them, so that they are on one chip. The state itself is a weight of that unit: it is there before an
-inference and after it, takes the room of all sequences in flight, and crosses no link.
+inference and after it, takes the space of all sequences in flight, and crosses no link.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class HeldState:
         past: graph input.
         present: graph output.
         room_bytes: what all buffers of it take, alignment included.
-        in_place: whether the present grows where the past lies.
+        in_place: whether the present grows where the past is.
     """
 
     past: ir.Value

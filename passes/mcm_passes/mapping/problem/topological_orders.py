@@ -4,9 +4,9 @@ Which order is best depends on the graph (tried out on real exports): late order
 sources next to their readers, depth-first orders keep branches together, and orders by weight
 locality keep users of the same weights together, which decides where memory is tight. Recurrences
 through several layers (attention between the steps of a decoder) need the weights of all of them
-at once: they want an order by the weights that a chip has room for. Where the layers of each
+at once: they want an order by the weights that a chip has space for. Where the layers of each
 recurrence fit, an order that does one recurrence after the other brings every weight in once.
-Where a chip has room for few heavy units, light ones had better wait for their readers: they may
+Where a chip has space for few heavy units, light ones had better wait for their readers: they may
 be run on another chip then.
 """
 

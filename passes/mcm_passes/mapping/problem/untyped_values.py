@@ -42,7 +42,7 @@ def joined_units(
     """The component of each unit, so that pairs of `together` share one and no cycle arises.
 
     With an edge back from each reader to its maker, the strongly connected components are the
-    smallest such sets: what lies on a path between two members of one is a member as well.
+    smallest such sets: what is on a path between two members of one is a member as well.
 
     Args:
         successors: units that read from each unit; acyclic.

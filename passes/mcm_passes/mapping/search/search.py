@@ -71,7 +71,7 @@ class Search:
 
     @property
     def awaited(self) -> bool:
-        """Whether the search has time, and nobody cancelled it."""
+        """True if the search has time, and nobody cancelled it."""
         return self.seconds_left != 0.0 and not self.budget.monitor.cancelled
 
     @property
@@ -87,7 +87,7 @@ class Search:
 
     @property
     def enough(self) -> bool:
-        """Whether the best so far cannot be beaten, or by no more than the gap of the budget."""
+        """True if the best so far cannot be beaten, or by no more than the gap of the budget."""
         share = max(ENOUGH, self.budget.gap)
         return self.best_period_s <= self.budget.enough_s * (1.0 + share)
 

@@ -254,7 +254,7 @@ def _what_helps(problem: PartitionProblem, limit_s: float, bound: LowerBound) ->
 
 
 def with_share(figures: ObjectiveFigures, replicas: int, chips_each: int) -> ObjectiveFigures:
-    """Figures of one pipeline as those of so many on such shares, of the package."""
+    """Figures of one pipeline as those of this many on such shares, of the package."""
     period = figures.objective.aim == "max-latency"
     rows = tuple(
         dataclasses.replace(one, replicas=replicas, chips_each=chips_each) for one in figures.proven

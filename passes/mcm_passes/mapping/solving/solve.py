@@ -66,7 +66,7 @@ def checked_answer(
     strategy_text: str,
     cost_model: str,
 ) -> partition.Partition:
-    """The partition that an outcome has, held against the rules and against bounds on the period.
+    """The partition that an outcome has, compared with the rules and against bounds on the period.
 
     Args:
         problem: what was to be placed.

@@ -130,7 +130,7 @@ def _divides(user: ir.Node, operand: int, is_logarithm: bool) -> bool:
 
 
 def _is_narrow(reduced: ir.Value, value: ir.Value, axes: list[int]) -> bool:
-    """Whether the reduced axes are gone, or of size 1."""
+    """Return whether the reduced axes are gone, or of size 1."""
     if reduced.shape is None or value.shape is None:
         return False
     if len(reduced.shape) < len(value.shape):

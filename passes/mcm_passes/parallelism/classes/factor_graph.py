@@ -140,7 +140,7 @@ class FactorGraph:
         return []
 
     def is_stuck(self, dim: int) -> bool:
-        """Whether an op that touches a dimension forbids that it is divided.
+        """Return whether an op that touches a dimension forbids that it is divided.
 
         One that only keeps it whole for the sake of others counts if none has a reason of its own.
         """

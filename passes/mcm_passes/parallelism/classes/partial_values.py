@@ -135,7 +135,7 @@ class _Sums:
         return masks
 
     def _is_linear(self, node: int, operand: int) -> bool:
-        """Whether parts of an operand give parts of the result, which is not larger."""
+        """Return whether parts of an operand give parts of the result, which is not larger."""
         op, (inputs, outputs) = self._ruled.nodes[node], self._slots[node]
         sizes = self._sizes
         if (
@@ -155,7 +155,7 @@ class _Sums:
         return op.op_type == "Div" and operand == 0 and inputs[1] not in self._possible
 
     def _adds_up(self, node: int) -> bool:
-        """Whether all reductions of an op are sums, which may stay in parts."""
+        """Return whether all reductions of an op are sums, which may stay in parts."""
         return all(
             factor.reduction in ("sum", "mean")
             for factor in self._ruled.rule_of(node).rule.factors

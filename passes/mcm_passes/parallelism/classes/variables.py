@@ -80,7 +80,7 @@ def _stands_for_weight(node: ir.Node) -> bool:
 
 
 def _reaches(value: ir.Value, computed: set[ir.Value | None], outputs: set[ir.Value]) -> bool:
-    """Whether an op that is not constant reads `value`, or what constant ops make of it."""
+    """Return whether an op that is not constant reads `value`, or what constant ops make of it."""
     pending, seen = [value], {value}
     while pending:
         reached = pending.pop()

@@ -82,7 +82,7 @@ class DecisionProblem:
         return found
 
     def is_feasible(self, partitioned: NDArray[np.bool_]) -> bool:
-        """Whether no partitioned class is blocked or conflicts with another one."""
+        """Return whether no partitioned class is blocked or conflicts with another one."""
         meet = self.conflicts[np.ix_(partitioned, partitioned)]
         return not bool(np.any(partitioned & self.blocked) or np.any(meet))
 

@@ -1,4 +1,4 @@
-"""Outputs that leave in pieces, where no chip has room to put them together.
+"""Outputs that leave in pieces, where no chip has space to put them together.
 
 All cuts are along an output dimension: the pieces compute disjoint parts of the output, each by
 the sums of the whole operator, and a `Concat` puts them together.

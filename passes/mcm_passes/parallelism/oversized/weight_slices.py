@@ -231,7 +231,7 @@ def block_along(value: ir.Value, axis: int) -> int:
 
 
 def _can_slice_scales(node: ir.Node, axis: int | None, unit: int) -> bool:
-    """Whether scales and zeros can be cut with a tensor, of which blocks stay whole."""
+    """Return whether scales and zeros can be cut with a tensor, of which blocks stay whole."""
     scales = [scale for scale in node.inputs[1:] if scale is not None]
     if any(scale.shape is None or not scale.shape.is_static() for scale in scales):
         return False

@@ -105,7 +105,7 @@ def chain_nodes(model: ir.Model, constant: Set[ir.Value] | None = None) -> list[
 
 
 def _is_weight(value: ir.Value) -> bool:
-    """Whether a constant is learned: stored, floating-point, and more than a single number.
+    """Return whether a constant is learned: stored, floating-point, and more than a single number.
 
     Where a model has shapes only, `ConstantOfShape` stands for what is stored.
     """
@@ -248,7 +248,7 @@ def _collect(
     high: int,
     cuts: list[int],
 ) -> None:
-    """Adds the ends of the layers of the costliest repeated stretch, and of what is beside it."""
+    """Adds the ends of the layers of the costliest repeated stretch, and of what is next to it."""
     found = _costliest_stretch(tokens[low:high], seconds[low:high])
     if found is None or found[2] < MIN_SHARE * seconds.sum():
         return

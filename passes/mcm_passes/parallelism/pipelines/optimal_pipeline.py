@@ -9,7 +9,7 @@ interval holds one cut, nothing is bounded any more, and the shortest label is t
 Why nothing is lost: a pipeline with its cuts in given intervals takes at least what the intervals
 say (`cut_intervals`), its length is monotone in these numbers, and a stage is dropped only if all
 pipelines with that stage are longer than a known one. A label is dropped only for another one that
-is as good in every number, whatever lies before it.
+is as good in every number, whatever is before it.
 
 The pipeline whose fullest device holds least, over all cuts and device cuts.
 

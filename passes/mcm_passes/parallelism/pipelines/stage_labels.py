@@ -1,13 +1,13 @@
 """Dynamic programming over the stages of pipelines whose cuts lie in intervals.
 
-A state is a stage with the interval of its first cut and its devices. What lies before a state is
+A state is a stage with the interval of its first cut and its devices. What is before a state is
 bounded by numbers of their own, each the least of all ways that lead there:
 
     slot      longest time of a micro-batch on a stage or transfer so far
     ahead     seconds forward until a micro-batch arrives
-    settled   seconds until what lies before would be done, without what lies behind
+    settled   seconds until what is before would be done, without what is behind
 
-What lies behind has labels: slot, sum of seconds, and the sum with the reductions of gradients
+What is behind has labels: slot, sum of seconds, and the sum with the reductions of gradients
 (`ending`). With M micro-batches no pipeline through the state is shorter than
 
     (M - 1) max(slot, slot') + max(ahead + ending', settled + sum')
@@ -36,7 +36,7 @@ from mcm_passes.parallelism.pipelines.cut_intervals import (
 Ints = NDArray[np.int64]
 
 Numbers = tuple[float, float, float, float]
-"""What lies before a state, or behind it: both slots, and two sums of seconds."""
+"""What is before a state, or behind it: both slots, and two sums of seconds."""
 
 
 class StageStates(NamedTuple):
@@ -76,7 +76,7 @@ class StageLabels(NamedTuple):
 
 
 class _Front(NamedTuple):
-    """Room for the labels of one state, none of which is as good as another.
+    """Space for the labels of one state, none of which is as good as another.
 
     Attributes:
         values: as in `StageLabels`.
@@ -213,7 +213,7 @@ def _labels_through(
         s: the states.
         known: labels of the states of later stages.
         e: the state.
-        come: what lies before it, see `bounds_before`.
+        come: what is before it, see `bounds_before`.
         limit: seconds.
         front: to be filled.
 
@@ -286,7 +286,7 @@ def least_behind(labels: StageLabels) -> Floats:
 
 @expanded_njit
 def _least(repeats: float, before: Numbers, behind: Numbers) -> float:
-    """The bound of the module, of what lies before a state and what lies behind.
+    """The bound of the module, of what is before a state and what is behind.
 
     Args:
         repeats: M - 1.

@@ -77,7 +77,7 @@ class InputChoice:
 
     @property
     def divides(self) -> bool:
-        """Whether there is a batch to divide."""
+        """True if there is a batch to divide."""
         return any(dim != REPLICATED for dim in self.dims.values())
 
 

@@ -20,10 +20,10 @@ from mcm_passes.parallelism.replicas.replica_search import Pipelines, Solved
 from mcm_passes.parallelism.replicas.replicas import on_share
 
 ROUNDING = 1e-9
-"""Relative room for sums that are taken in another order."""
+"""Relative space for sums that are taken in another order."""
 
 NO_ROOM = "no_room"
-"""Proof of a number of pipelines that no memory is left for."""
+"""Proof of a number of replicas that no memory is left for."""
 
 
 class SolveFor(Protocol):
@@ -32,7 +32,7 @@ class SolveFor(Protocol):
     def __call__(
         self, problem: PartitionProblem, pipelines: int, objective: Objective, /
     ) -> Solved:
-        """What is found for one of so many pipelines.
+        """What is found for one of this many pipelines.
 
         Raises:
             CompileError: where nothing is found.
@@ -97,7 +97,7 @@ def _of_one(
 
 
 def _shares_channels(problem: PartitionProblem) -> bool:
-    """Whether pipelines side by side would take a part of each other's channels."""
+    """Return whether pipelines side by side would take a part of each other's channels."""
     limits = problem.limits
     return bool(limits.host_total_bytes_per_s or limits.stream_total_bytes_per_s)
 
@@ -155,7 +155,7 @@ def _fastest(
 
 
 def _ruled_out(error: CompileError) -> str | None:
-    """The proof that a number of pipelines cannot answer in time; None where there is none."""
+    """The proof that a number of replicas cannot answer in time; None where there is none."""
     codes = {d.code for d in error.diagnostics}
     if codes <= {"MCM-P016", "MCM-P062"} and all(
         "no placement answers" in d.message or d.code == "MCM-P016" for d in error.diagnostics
@@ -252,11 +252,11 @@ class _FewestChips:
         yield from sorted(found)
 
     def _limit_s(self, count: int) -> float:
-        """What one of so many pipelines may take."""
+        """What one of this many pipelines may take."""
         return count / self._rate * (1.0 + ROUNDING)
 
     def _bound(self, count: int, each: int) -> LowerBound | None:
-        """On the period of one of so many pipelines; None where nothing has room."""
+        """On the period of one of this many pipelines; None where nothing has space."""
         key = count, each
         if key not in self._bounds:
             shared = on_share(self._problem, each, count)

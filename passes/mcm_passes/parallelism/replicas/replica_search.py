@@ -1,4 +1,4 @@
-"""The partition of the chosen number of pipelines, and of the next if that may be faster."""
+"""The partition of the chosen number of replicas, and of the next if that may be faster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOT_FOUND = frozenset({"MCM-P008"})
 """Codes of a search that found nothing and proved nothing."""
 
 LEAST_PROMISE = 0.01
-"""Share by which it could win at best, if simulator and fast model differ as for its first
+"""Share by which it could win at best, if simulator and analytic model differ as for its first
 partition."""
 
 
@@ -275,7 +275,7 @@ def solve_replicas(
         chosen: the number that seems best, with the others that were looked at.
         solve: solves the problem of one pipeline.
         further: how many other numbers may be solved besides one that runs.
-        starts: placements on other targets, each with its number of pipelines: what is found is no
+        starts: placements on other targets, each with its number of replicas: what is found is no
             slower than with any of them.
 
     Raises:
@@ -391,7 +391,7 @@ def _promising(replication: Replication, tried: set[int]) -> list[PipelineCount]
 
 
 def _may_win(one: PipelineCount, best_s: float) -> bool:
-    """Whether a search may well find something faster than `best_s` per inference."""
+    """Return whether a search may well find something faster than `best_s` per inference."""
     seconds, analytic_s, bound_s = one.served_s, one.analytic_s, one.bound_s
     if seconds is None or analytic_s is None or bound_s is None:
         return False

@@ -39,14 +39,14 @@ LEAST_GAIN = 0.005
 weights, and fewer are easier to feed."""
 
 LEAST_ANALYTIC_GAIN = 0.01
-"""The same under the fast model; either of the two is reason enough for more pipelines."""
+"""The same under the analytic model; either of the two is reason enough for more pipelines."""
 
 MAX_BOUND_UNITS = 4000
-"""Units up to which every number of pipelines gets a bound of its own; above, all of them share
+"""Units up to which every number of replicas gets a bound of its own; above, all of them share
 that of the total work."""
 
 NEAR = 0.1
-"""Share by which a number may seem slower than the fastest under the fast model, at best, for a
+"""Share by which a number may seem slower than the fastest under the analytic model, at best, for a
 better partition of it to be sought: up to a tenth was seen between the simulator and the model."""
 
 EVALUATED_UNITS = 100_000
@@ -58,7 +58,7 @@ LOWERED_COST = 20
 
 
 def equal_chips(problem: PartitionProblem) -> bool:
-    """Whether one partition serves several shares of consecutive chips of the package."""
+    """Return whether one partition serves several shares of consecutive chips of the package."""
     return mapping_of(problem).interchangeable(problem)
 
 
@@ -82,7 +82,7 @@ def choose_replicas(
     below_s: float = inf,
     flight: InFlight | None = None,
 ) -> Replication:
-    """The number of pipelines with the most throughput on the simulator.
+    """The number of replicas with the most throughput on the simulator.
 
     Every number that may win by its bound is given the chips that an equal share leaves it, and the
     partition that the family finds quickly for them. Where that leaves a gap to a bound that could
@@ -121,12 +121,12 @@ def choose_replicas(
 
 
 def given_replicas(problem: PartitionProblem, count: int) -> Replication:
-    """So many pipelines, with the bound of that number alone."""
+    """This many pipelines, with the bound of that number alone."""
     return Replication(count, problem.num_chips // count)
 
 
 def on_share(problem: PartitionProblem, chips_each: int, pipelines: int) -> PartitionProblem:
-    """The problem of one of so many pipelines that have so many chips each."""
+    """The problem of one of this many pipelines that have this many chips each."""
     if chips_each == problem.num_chips and pipelines == 1:
         return problem
     return problem.within(problem.limits.first(chips_each, pipelines))
@@ -134,7 +134,7 @@ def on_share(problem: PartitionProblem, chips_each: int, pipelines: int) -> Part
 
 @dataclass
 class _Share:
-    """A number of pipelines while it is looked at.
+    """A number of replicas while it is looked at.
 
     Attributes:
         first: what is known of it without its partitions.
@@ -142,7 +142,7 @@ class _Share:
         problem: the same with memory for the states of its sequences.
         wait_s: seconds of the package between steps of these sequences.
         found: what the family finds for it quickly; None where the number is ruled out.
-        rows: partitions of it with their period under the fast model, best first.
+        rows: partitions of it with their period under the analytic model, best first.
         pipeline_s: period of one pipeline on the simulator; None where nothing is known to run.
         evaluated: whether the simulator was asked.
     """
@@ -164,7 +164,7 @@ class _Share:
 
     @property
     def analytic_s(self) -> float:
-        """Seconds per inference of the package under the fast model; infinite where unknown."""
+        """Seconds per inference of the package under the analytic model; infinite where unknown."""
         return self.rows[0][0] / self.first.replicas if self.rows else inf
 
     @property

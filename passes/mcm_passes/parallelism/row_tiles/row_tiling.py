@@ -53,7 +53,7 @@ class TiledRows:
 
 @dataclass(frozen=True)
 class NotTiled:
-    """An op that no chip has room for and that is not divided.
+    """An op that no chip has space for and that is not divided.
 
     Attributes:
         node: the op.
@@ -93,7 +93,7 @@ class RowTiler:
         plan: the fusion plan.
         fraction: part of a chip's SRAM that a tile may take with all buffers.
         tile_rows: rows of the largest tile of any op that can be divided; 0 for as few tiles as
-            fit, of ops that no chip has room for.
+            fit, of ops that no chip has space for.
         taken: ops that stay as they are.
     """
 
@@ -391,7 +391,7 @@ def tiled_note(region: TiledRows, limits: PackageLimits) -> Diagnostic:
 
 
 def not_tiled_note(refused: NotTiled, limits: PackageLimits) -> Diagnostic:
-    """MCM-P058: an op that no chip has room for is not divided."""
+    """MCM-P058: an op that no chip has space for is not divided."""
     return Diagnostic(
         "MCM-P058",
         f"{bytes_text(refused.need_bytes)} do not fit a chip of "

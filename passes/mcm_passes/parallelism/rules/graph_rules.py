@@ -239,7 +239,7 @@ class RuleTable:
         return RuleTable({**self._rules, operator: found})
 
     def has(self, op_type: str, domain: str) -> bool:
-        """Whether an operator has a rule; one without is run whole on every device."""
+        """Return whether an operator has a rule; one without is run whole on every device."""
         return operator_name(op_type, domain) in self._rules
 
     def rule(self, facts: OpFacts) -> ShardingRule:

@@ -44,7 +44,7 @@ class FusionGraph:
         return sorted(position for op in ops for position in self._positions.get(op, ()))
 
     def fusible(self, position: int) -> bool:
-        """Whether the op may join a group: it is placed on a chip and holds no subgraph."""
+        """Return whether the op may join a group: it is placed on a chip and holds no subgraph."""
         return self._fusible[position]
 
     def op(self, position: int) -> str:
@@ -54,7 +54,7 @@ class FusionGraph:
         return domain + node.op_type
 
     def is_constant(self, value: ir.Value) -> bool:
-        """Whether `value` does not depend on a graph input."""
+        """Return whether `value` does not depend on a graph input."""
         return value in self._constants
 
     def operands(self, position: int) -> list[ir.Value]:

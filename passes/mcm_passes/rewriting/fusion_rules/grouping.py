@@ -58,7 +58,7 @@ class Grouping:
         return self._group_of.get(position)
 
     def is_free(self, position: int) -> bool:
-        """Whether the op may join a group and is in none."""
+        """Return whether the op may join a group and is in none."""
         return self.graph.fusible(position) and position not in self._group_of
 
     def add(self, kind: str, positions: Iterable[int]) -> bool:

@@ -13,7 +13,7 @@ _RUNNING = (3, 4)
 
 
 def is_replaceable(value: ir.Value, graph: ir.Graph) -> bool:
-    """Whether all uses of `value` can be given to another value of `graph`.
+    """Return whether all uses of `value` can be given to another value of `graph`.
 
     Not so for a graph output, whose name is part of the model's signature, and for a value that a
     subgraph reads: there the other name may be shadowed by one inside.
@@ -22,7 +22,7 @@ def is_replaceable(value: ir.Value, graph: ir.Graph) -> bool:
 
 
 def rounds_at_boundaries(value: ir.Value) -> bool:
-    """Whether adding or removing an op boundary at `value` can change its bits.
+    """Return whether adding or removing an op boundary at `value` can change its bits.
 
     onnxruntime's CPU provider computes 16-bit floats in float32 where it lacks a kernel, and drops
     a pair of casts that meet: a value there is rounded or not, depending on its neighbours.
@@ -31,7 +31,7 @@ def rounds_at_boundaries(value: ir.Value) -> bool:
 
 
 def is_overwritten(value: ir.Value) -> bool:
-    """Whether onnxruntime writes over `value`, so that it must be no other value as well.
+    """Return whether onnxruntime writes over `value`, so that it must be no other value as well.
 
     A `BatchNormalization` in training puts its running mean and variance where those before are,
     also where these are weights.

@@ -118,12 +118,12 @@ def op_work(node: ir.Node, fabric: Fabric) -> OpWork:
 
 
 def is_free(node: ir.Node) -> bool:
-    """Whether its results are known before the first sample, as shapes are."""
+    """Return whether its results are known before the first sample, as shapes are."""
     return node.op_type in _FREE and node.domain in ("", "ai.onnx")
 
 
 def is_ready(node: ir.Node, values: Sequence[ir.Value], ready: Container[ir.Value]) -> bool:
-    """Whether its results are known before the first sample, so that no unit works for them.
+    """Return whether its results are known before the first sample, so that no unit works for them.
 
     Args:
         node: the op.
@@ -136,12 +136,12 @@ def is_ready(node: ir.Node, values: Sequence[ir.Value], ready: Container[ir.Valu
 
 
 def may_read_in_place(node: ir.Node) -> bool:
-    """Whether the results of such an op can lie in the memory of the operands."""
+    """Return whether the results of such an op can lie in the memory of the operands."""
     return node.op_type in _GATHERS or node.op_type in _READ_IN_ANY_ORDER
 
 
 def reads_in_place(node: ir.Node, indices_are_ready: bool) -> bool:
-    """Whether the results lie in the memory of the operands.
+    """Return whether the results lie in the memory of the operands.
 
     Args:
         node: the op.

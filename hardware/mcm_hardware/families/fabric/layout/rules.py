@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 
 ANSWERS = "89fb92fcdccc4d44dd6a4231540c28e704b18e9305fb350cfffe5b58f1734987"
 """SHA-256 of the problems of recorded blocks, as the tests work it out. It is not one of the source
-text, which may be written better without a model having to learn anew."""
+text, which may be written better without a model having to learn again."""
 
 
 @dataclass(frozen=True)

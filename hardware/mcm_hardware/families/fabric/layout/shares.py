@@ -35,7 +35,7 @@ class StageShare:
 
     Attributes:
         row_parts: parts of its rows.
-        col_parts: parts of its columns; times `row_parts` it has so many compute units.
+        col_parts: parts of its columns; times `row_parts` it has this many compute units.
         left_times: how often a unit reads its left operand.
         right_times: how often a unit reads its right operand.
         buffers: memory units for what it makes; 0 where that leaves for outside at once.
@@ -104,7 +104,7 @@ class Balance:
     rules: LayoutRules
 
     def shares(self, periods: Floats, streamed: frozenset[int]) -> Shares:
-        """What the stages get that are to take so many cycles each.
+        """What the stages get that are to take this many cycles each.
 
         Args:
             periods: `[stages]`.
@@ -140,7 +140,7 @@ class Balance:
         return Shares(tuple(found), weights.count, inputs, outputs, period)
 
     def fits(self, shares: Shares, compute_units: int) -> bool:
-        """Whether there are enough units of all kinds."""
+        """Return whether there are enough units of all kinds."""
         return shares.compute_units <= compute_units and shares.memory_units <= len(
             self.fabric.of_kind(MEMORY)
         )
@@ -255,7 +255,7 @@ class _Packing:
         self.count = 0
 
     def hold(self, held: int, flits: float, target: float) -> tuple[int, ...]:
-        """Numbers of the units for weights of so many bytes, which are read at such a rate."""
+        """Numbers of the units for weights of this many bytes, which are read at such a rate."""
         units = max(-(-held // self._room), int(np.ceil(flits / target)))
         size, load = held / self._room, flits / target
         if units > 1 or max(size, load) > _PACKED:

@@ -46,7 +46,7 @@ _CHEAP_LANE_OPS = 4
 """Lane operations per element of an op that always joins its producer's stage."""
 
 _GROWTH = 4
-"""An op that makes more than so many times what a stage makes does not join it."""
+"""An op that makes more than this many times what a stage makes does not join it."""
 
 _IN_REGISTERS = 4096
 """Elements of weights beside products, such as biases, that compute units hold themselves."""
@@ -244,7 +244,7 @@ def _weights_first(node: ir.Node, active: Sequence[ir.Value]) -> bool:
 
 
 def _has_size(value: ir.Value) -> bool:
-    """Whether its dimensions are known, or planned with; sequences count as one element."""
+    """Return whether its dimensions are known, or planned with; sequences count as one element."""
     if value.shape is None:
         return value.type is not None and not isinstance(value.type, ir.TensorType)
     return all(isinstance(dim, int) or is_estimated(dim) for dim in value.shape)

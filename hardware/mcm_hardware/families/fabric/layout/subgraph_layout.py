@@ -106,7 +106,7 @@ def _fused_as_needed(
 def _streamed(balance: Balance, most: int) -> tuple[frozenset[int], float]:
     """Stages whose weights are streamed, as few as need be, and the shortest period.
 
-    Those with the most room per flit that is read of them are streamed first.
+    Those with the most space per flit that is read of them are streamed first.
 
     Raises:
         CompileError: MCM-M002.
@@ -135,7 +135,7 @@ def _streamed(balance: Balance, most: int) -> tuple[frozenset[int], float]:
 
 
 def _traffic(demands: Sequence[Demand], stages: Sequence[int]) -> float:
-    """Elements read from outside per element of room, if weights of these stages are streamed."""
+    """Elements read from outside per element of space, if weights of these stages are streamed."""
     read = sum(demands[k].weight_reads + demands[k].table_reads for k in stages)
     return read / (demands[stages[0]].weights + demands[stages[0]].tables)
 
@@ -197,7 +197,7 @@ def _too_little_memory(balance: Balance, streamed: frozenset[int]) -> Diagnostic
 
 
 def _least(balance: Balance, streamed: frozenset[int]) -> Shares:
-    """As few memory units as there can be: a period so long that only room counts."""
+    """As few memory units as there can be: a period so long that only space counts."""
     return balance.shares(np.full(len(balance.demands), 1e18), streamed)
 
 

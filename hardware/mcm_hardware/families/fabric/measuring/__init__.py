@@ -1,1 +1,1 @@
-"""What a mapped fabric does, flit by flit: the judge of mappings."""
+"""What a mapped fabric does, flit by flit: the simulator of mappings."""

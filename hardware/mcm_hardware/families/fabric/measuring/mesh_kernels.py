@@ -127,7 +127,7 @@ def _next_to_leave(play: Play, u: int) -> int:
 
 @inlined_njit
 def is_empty(mesh: Mesh, place: int) -> bool:
-    """Whether no flit is at an input or under way to it."""
+    """Return whether no flit is at an input or under way to it."""
     inputs = mesh.queues.inputs
     return inputs[place, GIVEN] == inputs[place, PASSED]
 

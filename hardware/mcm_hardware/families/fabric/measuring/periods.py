@@ -36,7 +36,7 @@ def cut_off_period(ends: Longs, count: int) -> tuple[float, float]:
 
 @inlined_njit
 def is_known(ends: Longs, count: int, enough: float) -> bool:
-    """Whether the period of the samples so far is known to a share `enough`."""
+    """Return whether the period of the samples so far is known to a share `enough`."""
     if enough <= 0.0 or count < FEWEST or count % LOOKED_EVERY:
         return False
     return cut_off_period(ends, count)[1] <= enough

@@ -71,7 +71,7 @@ class UnitState(NamedTuple):
 class QueueState(NamedTuple):
     """Flits at the inputs of switches, and whose turn it is at outputs.
 
-    What is used together lies together: a cycle goes through more of it than a processor has near.
+    What is used together is together: a cycle goes through more of it than a processor has near.
 
     Attributes:
         inputs: `[inputs + 1, ENTRIES + entries]`, a queue each, as a ring of a power of two of
@@ -240,7 +240,7 @@ def fresh_queues(mesh: MeshArrays) -> QueueState:
 
 @inner_njit
 def fresh_calendar(mesh: MeshArrays, trees: TreeArrays) -> Calendar:
-    """A calendar with room for every delay of a mapping."""
+    """A calendar with space for every delay of a mapping."""
     near = slots = 1
     while near <= mesh.hop:
         near *= 2

@@ -17,7 +17,7 @@ from mcm_hardware.families.fabric.measuring.play_state import (
 
 @inlined_njit
 def after(turn: int, step: int, count: int) -> int:
-    """The position so many steps after another, of `count` in a circle; at most once around."""
+    """The position this many steps after another, of `count` in a circle; at most once around."""
     place = turn + step
     return place - count if place >= count else place
 
@@ -44,7 +44,7 @@ def wake_port(agenda: Agenda, unit: int) -> None:
 
 @inlined_njit
 def is_anyone_listed(agenda: Agenda) -> bool:
-    """Whether an actor or a port is on the agenda."""
+    """Return whether an actor or a port is on the agenda."""
     counts = agenda.counts
     return counts[COMPUTE] + counts[MEMORY] + counts[IO] + counts[PORTS] > 0
 

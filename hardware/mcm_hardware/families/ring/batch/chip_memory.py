@@ -218,7 +218,7 @@ def _activations(
 ) -> tuple[Longs, Longs, Longs, Longs]:
     """Values of a chip that need SRAM for a while.
 
-    What leaves has send buffers, a present lies where its state does, and what only its own kernel
+    What leaves has send buffers, a present is where its state does, and what only its own kernel
     reads stays in registers.
 
     Returns:

@@ -92,7 +92,7 @@ class ValueTables(NamedTuple):
         unit: `[V]`, the unit that makes a value, or -1.
         constant: `[V]`, whether it depends on no graph input.
         outputs: graph outputs that leave a chip, in order.
-        held: `[V]`, whether it lies where a state does: a past, whose room is that of all sequences
+        held: `[V]`, whether it is where a state does: a past, whose space is that of all sequences
             that a chip must hold, or the root of a present.
     """
 

@@ -1,6 +1,6 @@
 """Search on a coarse step, whose word the simulator of the whole step is asked about now and then.
 
-A walk over pieces of clusters goes so many moves by the coarse step alone; what it finds is one
+A walk over pieces of clusters goes this many moves by the coarse step alone; what it finds is one
 proposal, which is kept or not by what the whole step says of it. So a hundred simulations of the
 whole step decide on thousands of moves, and the coarse step may err as long as it mostly tells
 better from worse (surrogate transitions: Liu 2001, *Monte Carlo Strategies in Scientific
@@ -154,7 +154,7 @@ def _proposal(
     heat: float,
     rng: np.random.Generator,
 ) -> Stand | None:
-    """The best that a walk of so many coarse evaluations comes by, but for where it begins."""
+    """The best that a walk of this many coarse evaluations comes by, but for where it begins."""
     devices, score = begin.devices.copy(), begin.score
     best: Stand | None = None
     ends = surrogate.evaluations + count

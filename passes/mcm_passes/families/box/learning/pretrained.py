@@ -50,7 +50,7 @@ def guided_search(
         judge: asks the evaluator.
         evaluations: that it may spend, at least 1.
         rng: of the draws.
-        start: `[C]`, devices to begin with beside those of the policy.
+        start: `[C]`, devices to begin with next to those of the policy.
 
     Returns:
         `[C]`, devices of the best placement.
@@ -144,7 +144,7 @@ class Pretrained:
         parts: into which clusters are divided by depth, after one by how long ops may wait; 0 for
             whole clusters.
         coarse: evaluations of a coarse step, which has fewer ops by an order of magnitude; told in
-            the figures of the answer, beside those of the whole step.
+            the figures of the answer, next to those of the whole step.
     """
 
     name: ClassVar[str] = "pretrained"

@@ -1,1 +1,1 @@
-"""Search for placements: what is judged, where it starts, and how it moves."""
+"""Search for placements: what is simulated, where it starts, and how it moves."""

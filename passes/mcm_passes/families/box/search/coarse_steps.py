@@ -250,7 +250,7 @@ class PreparedStep:
         return units_of(self.problem, self.clusters, self.clusters, self.duration)
 
     def pieces(self, parts: int) -> Units:
-        """Clusters divided by slack, and by depth into so many parts at most."""
+        """Clusters divided by slack, and by depth into this many parts at most."""
         longest = float((self.depth + self.duration).max(initial=0.0))
         classes = by_slack(self.clusters, self.problem.together, self.slack, longest)
         of_op = divided(classes, self.problem.together, self.depth, self.duration, parts)

@@ -185,7 +185,7 @@ def layered_placements(problem: StepProblem, box: Box) -> Ints:
 
 
 def has_layers(problem: StepProblem) -> bool:
-    """Whether the name of any op tells a layer."""
+    """Return whether the name of any op tells a layer."""
     return bool((problem.layer >= 0).any())
 
 

@@ -180,7 +180,7 @@ class Annealing:
         return built_mappings(request.problem, tables, count, rng)
 
     def _begins_by_formula(self, request: MapperRequest, starts: Mappings) -> bool:
-        """Whether there is enough to spend for two searches."""
+        """Return whether there is enough to spend for two searches."""
         return self.before > 0 and request.evaluations >= 2 * len(starts)
 
     def _shared(
@@ -249,7 +249,7 @@ def refined_answer(
     Args:
         answer: where the search begins.
         walks: one walk that begins at a mapping, as `walks_of` makes them.
-        measure: asks the judge about one mapping, as `measuring` does.
+        measure: asks the simulator about one mapping, as `measuring` does.
         allowance: see there.
         leg: of each walk, its temperature and reach at the begin.
         rng: decides what is kept.

@@ -39,7 +39,7 @@ class Chains(Protocol):
         ...
 
     def go(self, evaluations: int, leg: Leg) -> None:
-        """All of them walk on, for about so many evaluations together."""
+        """All of them walk on, for about this many evaluations together."""
         ...
 
     def forget(self) -> None:

@@ -196,7 +196,7 @@ def work_out(
         facts: see there.
         state: the mapping and its loads.
         queueing: cycles that a flit waits at a link of half its rate.
-        scratch: room.
+        scratch: space.
         terms: `[NUM_TERMS]`, filled here.
     """
     resources(facts, state, terms)

@@ -28,7 +28,7 @@ ATTEMPTS = 300
 """Blocks that are drawn for a graph until one fits."""
 
 UNSELECTED = 7
-"""One graph in so many is taken whether its mappings differ or not."""
+"""One graph in this many is taken whether its mappings differ or not."""
 
 PART = 10
 """Graphs of a file of the collection."""
@@ -103,7 +103,7 @@ def collect(
     """Measures, or goes on where an earlier process was stopped.
 
     Args:
-        target: of whose blocks and judge.
+        target: of whose blocks and simulator.
         size: see there.
         seed: each graph depends on it and on the graph's number alone.
         folder: for one file for each `PART` graphs.
@@ -162,7 +162,7 @@ def collected_graph(
     """One block with its measurements; None where it cannot be measured.
 
     Raises:
-        CompileError: MCM-M056 where the judge measures what cannot be, MCM-M061 where no block
+        CompileError: MCM-M056 where the simulator measures what cannot be, MCM-M061 where no block
             that was drawn fits.
     """
     rng = seeded_generator(seed, f"graph {number} of a collection")
@@ -180,7 +180,7 @@ def collected_block(
     """A block that is there, with mappings as a collection has them; None as `measured`.
 
     Raises:
-        CompileError: MCM-M056 where the judge measures what cannot be.
+        CompileError: MCM-M056 where the simulator measures what cannot be.
     """
     fabric = target.fabric
     drawn = random_mappings(problem, fabric, size.drawn, rng)
@@ -195,7 +195,7 @@ def collected_block(
 def measured(
     target: MapsChips, family: str, problem: MappingProblem, mappings: Mappings, origin: np.ndarray
 ) -> data_set.MeasuredGraph | None:
-    """Mappings with what the judge says of them.
+    """Mappings with what the simulator says of them.
 
     Returns:
         None where of some mapping no sample ends as long as the judge plays, so that it says of its

@@ -37,7 +37,7 @@ from mcm_passes.families.fabric.learning.scores import LEARNED_ERROR, MOST_ERROR
 MODEL_NAME, ASKED_NAME, COLLECTION_NAME = "mapping-model.json", "asked.json", "collection"
 
 HELD_OUT = 10
-"""One graph in so many is scored on; nothing is learned from it."""
+"""One graph in this many is scored on; nothing is learned from it."""
 
 TRAININGS = training_run.TrainingKind.stopped("MCM-M059")
 

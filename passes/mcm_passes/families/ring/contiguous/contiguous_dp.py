@@ -38,7 +38,7 @@ from mcm_passes.mapping.search.search import Search
 def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
     """The unit that needs most memory with a chip to itself, in the best for it of some orders.
 
-    Beside its weights a chip holds all slots of what crosses its two cuts, be it for this unit or
+    Next to its weights a chip holds all slots of what crosses its two cuts, be it for this unit or
     only passed on; that is what makes a unit tight whose weights would fit.
     """
     problem = problem.at_need()
@@ -70,7 +70,7 @@ def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
 NO_CUTS = np.empty(0, np.int64)
 
 SLACK = 1e-9
-"""Relative room for the rounding of running sums."""
+"""Relative space for the rounding of running sums."""
 
 STREAM_SHARES = (0.0, 0.25, 1.0, 4.0)
 """Bounds that are tried for what a chip may lack where weights can be streamed, as shares of its
@@ -123,7 +123,7 @@ class ContiguousDp:
 
     @property
     def gives_start(self) -> bool:
-        """Whether its outcome is what others begin with; they ask for the defaults."""
+        """True if its outcome is what others begin with; they ask for the defaults."""
         return self == ContiguousDp()
 
     def solve(
@@ -183,7 +183,7 @@ class ContiguousDp:
 def dp_outcome(
     problem: PartitionProblem, evaluate: Evaluate, rng: np.random.Generator, budget: Budget
 ) -> Outcome:
-    """What `dp` finds: from the budget's start where that is of this problem, else anew."""
+    """What `dp` finds: from the budget's start where that is of this problem, else again."""
     if budget.start is not None and budget.start.problem is problem:
         return budget.start.outcome
     return ContiguousDp().solve(problem, evaluate, rng, budget)
@@ -207,7 +207,7 @@ def _streamed_sizes(problem: PartitionProblem) -> list[int | None]:
     """Limits on the size of a streamed weight; None for no limit.
 
     A chip that streams at all has two buffers for its largest weight, and it must not have a
-    weight that leaves no room for them.
+    weight that leaves no space for them.
     """
     if not problem.streams:
         return [None]

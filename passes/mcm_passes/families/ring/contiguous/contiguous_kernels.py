@@ -22,7 +22,7 @@ from mcm_passes.families.ring.contiguous.contiguous_windows import (
 )
 
 SLACK_OF_SUMS = 1e-6
-"""Relative room for sums of as many units as a graph may have."""
+"""Relative space for sums of as many units as a graph may have."""
 
 MANY_STARTS = 32
 """Starts from which on passing over them again is avoided."""
@@ -227,7 +227,7 @@ def _fits(w: Windows, chip: _Chip, sums: WindowSums, peak: int, j: int, i: int) 
 def _is_too_large(
     w: Windows, chip: _Chip, period_s: float, sums: WindowSums, peak: int, j: int, i: int
 ) -> bool:
-    """Whether a window `[j, i)` exceeds the limits, whatever crosses its cuts.
+    """Return whether a window `[j, i)` exceeds the limits, whatever crosses its cuts.
 
     Its work, clones, host channels, weights and live tensors only grow with it.
     """
@@ -243,10 +243,10 @@ def _is_too_large(
 
 @inlined_njit
 def _too_much_passes(w: Windows, chip: _Chip, sums: WindowSums, i: int) -> bool:
-    """Whether no later start of a window to cut i can fit either, for what passes it by.
+    """Return whether no later start of a window to cut i can fit either, for what passes it by.
 
     The later a window starts, the more passes by, and the unit before the cut is always in it.
-    What rounding may come to is left as room.
+    What rounding may come to is left as space.
     """
     return sums.relay_s + w.work_s[i - 1] > chip.longest_s * (1.0 + SLACK_OF_SUMS)
 

@@ -190,9 +190,9 @@ def windows_along(
 ) -> Windows:
     """The windows of `problem` along `order`.
 
-    Memory is never less than what the fast model says of the same partition: what is live in a
+    Memory is never less than what the analytic model says of the same partition: what is live in a
     window alone is estimated from above. With `count_live` off, it is left out, and memory is
-    never more than what the fast model says.
+    never more than what the analytic model says.
 
     Args:
         problem: the problem.

@@ -90,7 +90,7 @@ class IdealLattice:
         Args:
             reading: how windows treat long dependencies.
             ceiling_s: partitions from this period on are not looked for; may be infinite.
-            most_windows: gives up beyond so many.
+            most_windows: gives up beyond this many.
         """
         best, came_from, windows = best_chain(
             self._demands,

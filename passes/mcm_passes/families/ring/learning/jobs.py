@@ -60,14 +60,14 @@ class Jobs:
         return ticket
 
     def done(self, ticket: int) -> bool:
-        """Whether `result` would return at once, or start a lost job again."""
+        """Return whether `result` would return at once, or start a lost job again."""
         return self._running[ticket][0].done()
 
     def result(self, ticket: int) -> Any:
         """Waits for a job and forgets it.
 
         Raises:
-            CompileError: MCM-L010 where workers die again and again, or nobody hands out jobs.
+            CompileError: MCM-L010 where workers die repeatedly, or nobody hands out jobs.
             Exception: what the job raised.
         """
         while True:
@@ -230,7 +230,7 @@ def _dask_executors(
 
 
 def _is_loss(error: Exception) -> bool:
-    """Whether a job failed because its worker did."""
+    """Return whether a job failed because its worker did."""
     if isinstance(error, (BrokenExecutor, CancelledError, ConnectionError)):
         return True
     # Of Dask, which may not be installed: KilledWorker, CommClosedError and their kin.

@@ -32,7 +32,7 @@ def node_credit(
 ) -> Floats:
     """`[R, n]`: minus the load of the chip that each node went to, standardised.
 
-    Less its mean over the rollouts for each node: what lies in the node is no merit of a choice.
+    Less its mean over the rollouts for each node: what is in the node is no merit of a choice.
 
     Args:
         problem: gives work and weights.
@@ -62,7 +62,7 @@ def _busy(problem: PartitionProblem, features: GraphFeatures, chips: Ints) -> Fl
 
 
 def _overflow(problem: PartitionProblem, partitions: Ints) -> Floats:
-    """`[R, C]`, by what share the weights of each chip exceed their room."""
+    """`[R, C]`, by what share the weights of each chip exceed their space."""
     room = ROOM * np.array(problem.limits.sram_bytes, np.float64)
     if not problem.weight_bytes.size or problem.weight_bytes.sum() <= room.min():
         return np.zeros((len(partitions), problem.num_chips))

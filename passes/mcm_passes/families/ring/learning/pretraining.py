@@ -107,7 +107,7 @@ class PretrainingPlan:
     Attributes:
         recipe: how it learns.
         samples: partitions in all, rounded down to whole iterations (MCM, section 5.1: 20,000).
-        checkpoints: at most so many policies are kept, evenly spaced (MCM, section 5.1: 200).
+        checkpoints: at most this many policies are kept, evenly spaced (MCM, section 5.1: 200).
         seed: of everything random.
     """
 

@@ -54,7 +54,7 @@ class Recipe:
             published.
         start_prior: the same around the chips of a partition that a search starts from (ours).
         patience: iterations on one graph without a better partition after which a search starts
-            anew, from the first weights, around the best and along the next order; 0 for never,
+            again, from the first weights, around the best and along the next order; 0 for never,
             as published.
         improving: whether what cannot be better than the best partition so far is left out where
             one is drawn along an order; see `ImprovingWindows` (ours).

@@ -22,7 +22,7 @@ class _Rewarded:
 
     @property
     def asks_evaluator(self) -> bool:
-        """Whether it asks the evaluator of the budget."""
+        """True if it asks the evaluator of the budget."""
         return self.reward == "judge"
 
 

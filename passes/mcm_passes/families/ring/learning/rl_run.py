@@ -44,7 +44,7 @@ from mcm_passes.mapping.search.named import (
 from mcm_passes.mapping.search.search import Search
 
 Reward = Literal["fast", "judge"]
-"""What a policy learns from: the fast model (MCM, section 5.2), or the simulator in place of
+"""What a policy learns from: the analytic model (MCM, section 5.2), or the simulator in place of
 hardware (MCM, section 5.3)."""
 
 
@@ -55,8 +55,8 @@ class SearchRewards:
     to the evaluator where there is one. What the budget no longer allows earns nothing.
 
     Args:
-        search: the budget, and the best under the fast model.
-        evaluator: the simulator, or None for the fast model's periods.
+        search: the budget, and the best under the analytic model.
+        evaluator: the simulator, or None for the analytic model's periods.
 
     Attributes:
         baseline_s: period that counts as a reward of 1: all work in balance over all chips.
@@ -157,7 +157,7 @@ class LearnedRun:
     Attributes:
         problem: what is to be placed.
         budget: of this run.
-        search: how much of it is left, and the best under the fast model.
+        search: how much of it is left, and the best under the analytic model.
         rewards: of partitions.
     """
 

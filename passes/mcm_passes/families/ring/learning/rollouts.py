@@ -71,7 +71,7 @@ def share_before(problem: PartitionProblem, features: GraphFeatures, order: Ints
     """`[n]`, share of all load before the middle of each node along an order.
 
     The load of a node is its share of all work, or of the package's memory where that is more: a
-    table that fills a chip leaves no room there for work. A weight is divided among its users.
+    table that fills a chip leaves no space there for work. A weight is divided among its users.
     """
     work = problem.compute_s[features.units] / max(float(problem.compute_s.sum()), 1e-30)
     users = np.diff(problem.weight_ptr)
@@ -134,7 +134,7 @@ class ImprovingWindows:
         return cls(windows_along(problem, order, count_live=False), best_s)
 
     def improvable(self) -> bool:
-        """Whether anything along the order may be better than the best so far."""
+        """Return whether anything along the order may be better than the best so far."""
         earliest, possible = window_limits(self.windows, self.best_s() * RELAXED[0])
         return fewest_windows(earliest, possible) <= self.windows.chips.sram_bytes.size
 
@@ -159,7 +159,7 @@ class ImprovingWindows:
 
 
 def may_improve(problem: PartitionProblem, order: Ints, best_s: float) -> bool:
-    """Whether a partition along `order[n]` may have a shorter period than `best_s`."""
+    """Return whether a partition along `order[n]` may have a shorter period than `best_s`."""
     return ImprovingWindows.of(problem, order, lambda: best_s).improvable()
 
 

@@ -50,7 +50,7 @@ class Rewards(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class FastRewards:
-    """Rewards of the fast model (MCM, section 5.1: the analytic cost model).
+    """Rewards of the analytic model (MCM, section 5.1: the analytic cost model).
 
     Attributes:
         periods: the model.

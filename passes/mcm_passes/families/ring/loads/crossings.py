@@ -56,13 +56,13 @@ def cuts_of(members: Words, tensors: TensorDemands, smaller: Longs | None = None
 
 @inlined_njit
 def holds(members: Words, ideal: int, node: int) -> bool:
-    """Whether an ideal has a node."""
+    """Return whether an ideal has a node."""
     return bool(members[ideal, node >> 6] >> np.uint64(node & 63) & np.uint64(1))
 
 
 @inlined_njit
 def read_beyond(members: Words, ideal: int, readers: Rows, tensor: int) -> bool:
-    """Whether a tensor has a reader that an ideal lacks."""
+    """Return whether a tensor has a reader that an ideal lacks."""
     for e in range(readers.ptr[tensor], readers.ptr[tensor + 1]):
         if not holds(members, ideal, readers.entries[e]):
             return True

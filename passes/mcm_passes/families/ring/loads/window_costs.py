@@ -158,7 +158,7 @@ def _held_peak(
 
 @inlined_njit
 def _stays(d: ChipDemands, cuts: IdealCrossings, window: Window, tensor: int) -> bool:
-    """Whether all that a tensor needs beside it is in the window, all its readers among it."""
+    """Whether all that a tensor needs next to it is in the window, all its readers among it."""
     for e in range(d.held.beside.ptr[tensor], d.held.beside.ptr[tensor + 1]):
         node = int(d.held.beside.entries[e])
         if not holds(cuts.members, window.end, node) or holds(cuts.members, window.start, node):
@@ -168,7 +168,7 @@ def _stays(d: ChipDemands, cuts: IdealCrossings, window: Window, tensor: int) ->
 
 @inlined_njit
 def _is_read(tensors: TensorDemands, cuts: IdealCrossings, window: Window, t: int) -> bool:
-    """Whether a node of the window reads a tensor."""
+    """Return whether a node of the window reads a tensor."""
     for e in range(tensors.readers.ptr[t], tensors.readers.ptr[t + 1]):
         node = int(tensors.readers.entries[e])
         if holds(cuts.members, window.end, node) and not holds(cuts.members, window.start, node):

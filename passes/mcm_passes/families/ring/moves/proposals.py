@@ -27,13 +27,13 @@ TRIES = 12
 
 
 class Proposal(NamedTuple):
-    """Units to move; room for one step.
+    """Units to move; space for one step.
 
     Attributes:
         units: `[MOST_MOVED]`.
         old: `[MOST_MOVED]`, where each is.
         new: `[MOST_MOVED]`, where each is to go.
-        queue: `[MOST_MOVED]`, room for the units of one move.
+        queue: `[MOST_MOVED]`, space for the units of one move.
         known: `[N]`, whether each unit is among them while a proposal is made; else False.
     """
 
@@ -45,7 +45,7 @@ class Proposal(NamedTuple):
 
 
 def empty_proposal(num_units: int) -> Proposal:
-    """Room for proposals on `num_units` units."""
+    """Space for proposals on `num_units` units."""
     units, old, new, queue = np.empty((4, MOST_MOVED), np.int32)
     return Proposal(units, old, new, queue, np.zeros(num_units, np.bool_))
 

@@ -189,7 +189,7 @@ def play_chip(
 
 @lean_inner_njit
 def _from_host(played: PlayedProblem, size: float, scratch: PlayScratch) -> float:
-    """When the next so many bytes from the host are on the chip."""
+    """When the next N bytes from the host are on the chip."""
     clock_s = scratch.clock_s
     clock_s[ROOT_IN] += size / played.host_root_bytes_per_s
     clock_s[_IN] = max(clock_s[_IN], clock_s[ROOT_IN]) + size / played.host_bytes_per_s
@@ -198,7 +198,7 @@ def _from_host(played: PlayedProblem, size: float, scratch: PlayScratch) -> floa
 
 @lean_inner_njit
 def _to_host(played: PlayedProblem, size: float, ready_s: float, scratch: PlayScratch) -> None:
-    """The next so many bytes go to the host once they are ready."""
+    """The next N bytes go to the host once they are ready."""
     clock_s = scratch.clock_s
     clock_s[_OUT] = max(clock_s[_OUT], ready_s) + size / played.host_bytes_per_s
     there_s = clock_s[_OUT] + played.host_latency_s

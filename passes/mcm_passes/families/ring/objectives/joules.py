@@ -19,7 +19,7 @@ from mcm_passes.mapping.problem.resident_sizes import sram_blocks, weight_sizes
 
 LEAST_ENERGY = "least_energy"
 ROUNDING = 1e-12
-"""Relative room for sums that are taken in another order."""
+"""Relative space for sums that are taken in another order."""
 
 _priced: weakref.WeakKeyDictionary[PartitionProblem, PartitionProblem] = weakref.WeakKeyDictionary()
 
@@ -109,7 +109,7 @@ def least_energy(problem: PartitionProblem) -> LowerBound:
 
     Every unit runs at least once, a copied one where something reads it; each graph input that is
     read comes from the host once at least, and each graph output goes there once. Weights that all
-    chips together have no room for are streamed.
+    chips together have no space for are streamed.
     """
     priced = joule_problem(problem.at_need())
     runs = np.diff(priced.clone_closure.ptr) > 0

@@ -263,7 +263,7 @@ def _extend(
         nodes: of the window, ascending.
 
     Returns:
-        The labels, with room for all.
+        The labels, with space for all.
     """
     package, cuts, i, j = lattice.package, lattice.cuts, window.start, window.end
     if not keeps_rule(lattice.played.demands.tensors, cuts, lattice.triangles, window):
@@ -311,7 +311,7 @@ def _extend(
 
 @inner_njit
 def _with_room(labels: Labels, ideal: int) -> Labels:
-    """The same labels with room for as many more as an ideal has."""
+    """The same labels with space for as many more as an ideal has."""
     made, room = labels.counts[MADE], len(labels.times_s)
     needed = made + labels.kept[ideal].sum()
     if needed <= room:
@@ -495,7 +495,7 @@ def _nowhere_larger(labels: Labels, one: int, other: int, width: int) -> bool:
 
 @lean_inner_njit
 def _finds_room(goal: Goal, labels: Labels, new: int, chips: int) -> bool:
-    """Whether a label is kept: in a beam that is full, the one that promises least goes."""
+    """Return whether a label is kept: in a beam that is full, the one that promises least goes."""
     ideal = labels.links[new, IDEAL]
     if goal.beam == 0 or labels.kept[ideal, chips] < goal.beam:
         return True

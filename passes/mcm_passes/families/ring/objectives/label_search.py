@@ -71,7 +71,7 @@ class LabelLattice(IdealLattice):
         Args:
             period_s: chains from this period on do not count.
             latency_s: later answers do not count.
-            most_windows: gives up beyond so many.
+            most_windows: gives up beyond this many.
 
         Returns:
             Seconds, infinite where none answers by `latency_s`, and whether all was looked at.

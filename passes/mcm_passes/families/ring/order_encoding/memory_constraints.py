@@ -43,9 +43,9 @@ def constrain_triangles(order: OrderLiterals, graph: RuleGraph) -> None:
 def _forbid_detours_along_paths(
     order: OrderLiterals, graph: RuleGraph, edges: list[tuple[int, int]]
 ) -> None:
-    """A unit on a path from u to v, beside an edge from u to v, is with u or with v.
+    """A unit on a path from u to v, next to an edge from u to v, is with u or with v.
 
-    On a chip between theirs it would close a longer path beside the direct one. The rule follows
+    On a chip between theirs it would close a longer path next to the direct one. The rule follows
     from that of the quotient graph, but propagates at once.
     """
     ancestors, descendants = closure(graph)
@@ -65,7 +65,7 @@ def _forbid_detours_along_paths(
 
 
 def _forbid_longer_paths(order: OrderLiterals, edges: list[tuple[int, int]]) -> None:
-    """No direct dependency between two chips beside a path over a third one."""
+    """No direct dependency between two chips next to a path over a third one."""
     direct: dict[tuple[int, int], Literal] = {}
     reach: dict[tuple[int, int], Literal] = {}
     for u, v in edges:

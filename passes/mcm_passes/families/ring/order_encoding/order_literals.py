@@ -106,7 +106,7 @@ class OrderLiterals:
             self.model.add_bool_or([x for x in literals if not isinstance(x, bool)])
 
     def since(self, node: int, chip: int) -> Literal:
-        """Whether the node is on `chip` or later."""
+        """Return whether the node is on `chip` or later."""
         if chip <= self.low[node]:
             return True
         if chip > self.high[node]:
@@ -118,7 +118,7 @@ class OrderLiterals:
         return negated(self.since(node, chip)), self.since(node, chip + 1)
 
     def may_be_on(self, node: int, chip: int) -> bool:
-        """Whether the window holds the chip."""
+        """Return whether the window holds the chip."""
         return self.low[node] <= chip <= self.high[node]
 
     def hint(self, chips: Ints) -> None:
@@ -135,20 +135,20 @@ class OrderLiterals:
         return (np.array(self.low) + later).astype(np.int32)
 
     def _used(self, chip: int) -> Literal:
-        """Whether some node is on `chip` or later."""
+        """Return whether some node is on `chip` or later."""
         return self._any([self.since(v, chip) for v in self.sinks], f"used {chip}")
 
     def _needed(self, tensor: int, chip: int) -> Literal:
-        """Whether the tensor must get to `chip` or further."""
+        """Return whether the tensor must get to `chip` or further."""
         wanted = [self.since(v, chip) for v in self._readers[tensor]]
         return self._any(wanted, f"needed {tensor} {chip}")
 
     def made_since(self, tensor: int, chip: int) -> Literal:
-        """Whether the tensor is made on `chip` or later."""
+        """Return whether the tensor is made on `chip` or later."""
         return self.since(self._producer[tensor], chip)
 
     def may_cross(self, tensor: int, link: int) -> bool:
-        """Whether the tensor may have to cross the link after chip `link`."""
+        """Return whether the tensor may have to cross the link after chip `link`."""
         return self.needed(tensor, link + 1) is not False and (
             self.made_since(tensor, link + 1) is not True
         )

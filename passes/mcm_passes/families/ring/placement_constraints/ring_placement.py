@@ -1,4 +1,4 @@
-"""The cost `ring`: accelerators are chips of a ring, whose links work beside them."""
+"""The cost `ring`: accelerators are chips of a ring, whose links work next to them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_PARTITIONER = "dp"
 
 @dataclass(frozen=True)
 class RingPlacement:
-    """The busiest chip or link sets the period, as under the fast model of `mcmc compile`.
+    """The busiest chip or link sets the period, as under the analytic model of `mcmc compile`.
 
     A link takes an output's transfer time for each output that crosses it; relays cost the links'
     time alone. Any registered strategy searches.

@@ -188,7 +188,7 @@ class AdjacentFacts(NamedTuple):
 
 
 class SpreadRoom(NamedTuple):
-    """Room for `spread`.
+    """Space for `spread`.
 
     Attributes:
         base: `[LANES]`, what nodes at the distance that is reached are raised to.
@@ -243,7 +243,7 @@ def adjacent_facts(graph: RuleGraph) -> tuple[AdjacentFacts, Domains] | None:
 
 @inner_njit
 def room_for_spread(bounds: Bounds) -> SpreadRoom:
-    """Room for `spread` with bounds of the type and length of `bounds`."""
+    """Space for `spread` with bounds of the type and length of `bounds`."""
     n = bounds.size
     queue = np.empty((2, 2 * n + 2), np.int32)
     return SpreadRoom(np.empty(LANES, bounds.dtype), np.empty(n, np.int32), queue)
@@ -287,7 +287,7 @@ def spread(level: Csr, beside: Csr, rows: Bounds, u: int, room: SpreadRoom) -> N
         beside: nodes whose bound is at least that of each less 1.
         rows: `[n, LANES]`, lower bounds or negatives of upper bounds.
         u: the node whose row has just been raised.
-        room: room.
+        room: space.
     """
     floor = -127 if rows.itemsize == 1 else -32767
     here, size, distance = 0, 1, 0

@@ -75,7 +75,7 @@ class Lanes(NamedTuple):
 
 
 def narrow(bounds: Ints, num_chips: int) -> Bounds:
-    """`bounds` in the smallest type that holds chips, with room for their negatives."""
+    """`bounds` in the smallest type that holds chips, with space for their negatives."""
     return bounds.astype(np.int8 if num_chips <= 127 else np.int16)
 
 
@@ -86,7 +86,7 @@ def widen(bounds: Bounds) -> Ints:
 
 @inner_njit
 def room_for_lanes(first: Domains) -> Lanes:
-    """Room for the domains of groups of rollouts."""
+    """Space for the domains of groups of rollouts."""
     shape = (first.low.size, LANES)
     return Lanes(np.empty(shape, first.low.dtype), np.empty(shape, first.low.dtype))
 
@@ -122,7 +122,7 @@ def raise_rows(edges: Csr, rows: Bounds, u: int, stack: Ints) -> None:
         edges: the nodes that each leads to.
         rows: `[n, LANES]`.
         u: the node whose row has just been raised.
-        stack: `[n + 1]`, room.
+        stack: `[n + 1]`, space.
     """
     size = 1
     stack[0] = u

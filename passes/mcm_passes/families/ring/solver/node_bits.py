@@ -15,7 +15,7 @@ for _bit in range(64):
 
 @expanded_njit
 def has(bits: Words, node: int) -> bool:
-    """Whether a node is in a set."""
+    """Return whether a node is in a set."""
     return bool((bits[node >> 6] >> np.uint64(node & 63)) & np.uint64(1))
 
 

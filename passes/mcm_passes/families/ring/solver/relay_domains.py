@@ -67,7 +67,7 @@ class Matching(NamedTuple):
 
 
 class WaitingLists(NamedTuple):
-    """Room for `match` with m nodes.
+    """Space for `match` with m nodes.
 
     Attributes:
         arriving: `[C]`, the first node of the list of those with each lower bound, or -1.
@@ -81,7 +81,7 @@ class WaitingLists(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """One lane's matching as a decision would leave it, and room for the search for it.
+    """One lane's matching as a decision would leave it, and space for the search for it.
 
     Attributes:
         matched: `[C]`, the node that each vacant chip would have, or -1.
@@ -93,7 +93,7 @@ class Trial(NamedTuple):
         towards: `[C]`, the chip that each one reached would pass its node on to, or -1.
         queue: `[C]`, chips that a search has come to, in that order.
         refused: `[C]`, chips that cannot be those of a node, as one decision after another showed.
-        lists: room for `match`.
+        lists: space for `match`.
     """
 
     matched: Ints
@@ -135,7 +135,7 @@ def _room_for_lists(num_chips: int, num_nodes: int) -> WaitingLists:
 
 @inner_njit
 def room_for_matching(first: Domains, num_chips: int) -> tuple[Matching, Trial]:
-    """Room for the matchings of groups, and for trials."""
+    """Space for the matchings of groups, and for trials."""
     words, dtype = (first.low.size + 63) // 64, first.low.dtype
     matching = Matching(
         vacant=np.empty((LANES, num_chips), np.int32),
@@ -216,7 +216,7 @@ def find_obstacle(
         matching: the matchings; as it was where the answer is not -1.
         lanes: domains before the decision.
         decision: the decision.
-        trial: room.
+        trial: space.
         asks_why: whether the answer matters where it is not -1.
 
     Returns:
@@ -239,7 +239,7 @@ def find_obstacle(
 
 @inlined_njit
 def _can_serve(facts: RelayFacts, lanes: Lanes, decision: Decision, node: int, k: int) -> bool:
-    """Whether an undecided node could be on chip k after a decision on another."""
+    """Return whether an undecided node could be on chip k after a decision on another."""
     lane, u = decision.lane, decision.node
     if not lanes.low[node, lane] <= k <= -lanes.minus_high[node, lane]:
         return False
@@ -249,7 +249,7 @@ def _can_serve(facts: RelayFacts, lanes: Lanes, decision: Decision, node: int, k
 
 @lean_inner_njit
 def _still_matched(facts: RelayFacts, matching: Matching, lanes: Lanes, decision: Decision) -> bool:
-    """Whether the matching holds after a decision as it is."""
+    """Return whether the matching holds after a decision as it is."""
     lane = decision.lane
     for i in range(matching.num_vacant[lane]):
         k = matching.vacant[lane, i]
@@ -456,7 +456,7 @@ def _match(
     chosen: Ints,
     lists: WaitingLists,
 ) -> int:
-    """`match`, in the room of `lists`."""
+    """`match`, in the space of `lists`."""
     num_chips = needed.size
     chosen[:] = -1
     lists.arriving[:] = -1
@@ -515,7 +515,7 @@ def _spare_node(
 
 
 _WORTH_SHRINKING = 8
-"""Nodes of a word that must have been tried in vain before its bounds are computed anew."""
+"""Nodes of a word that must have been tried in vain before its bounds are computed again."""
 
 
 @lean_inner_njit

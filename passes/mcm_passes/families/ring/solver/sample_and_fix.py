@@ -186,7 +186,7 @@ def _decide_relay(
         rollouts: what is to be drawn.
         lanes: domains.
         matching: the matchings.
-        trial: room.
+        trial: space.
         turn: the node.
     """
     u, raises, lowers = turn.node, False, False

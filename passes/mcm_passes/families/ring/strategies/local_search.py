@@ -72,15 +72,15 @@ LEAST_STEPS = 4
 """Steps that an evaluation stands for at least: on small graphs calls and records cost as much."""
 
 MANY_UNITS = 10_000
-"""Units above which only the best walk's order is cut anew, because that takes seconds."""
+"""Units above which only the best walk's order is cut again, because that takes seconds."""
 
 
 @dataclass(frozen=True)
 @checked(walks=at_least(1), round=at_least(1), memory=at_least(1), patience=at_least(1))
 class LocalSearch(SearchStrategy):
-    """Walks of late-accepted moves from the solution of `dp`, under the fast model.
+    """Walks of late-accepted moves from the solution of `dp`, under the analytic model.
 
-    After each round the order that the best partition of each walk implies is cut anew by dynamic
+    After each round the order that the best partition of each walk implies is cut again by dynamic
     programming, which shifts all cuts at once; walks that fall behind go on from the best one.
 
     Attributes:

@@ -249,7 +249,7 @@ class Multilevel(SearchStrategy):
     """V-cycles from the partition of `dp`, for graphs that are too large for full evaluations.
 
     Each cycle merges neighbouring units that are on one chip, level by level, so that the best
-    partition so far stays one of every level. The coarsest problem is solved anew and refined by
+    partition so far stays one of every level. The coarsest problem is solved again and refined by
     annealed moves; then units are split again, and each level is refined. Moves cost as much
     as what they change. The scheme is that of Hendrickson and Leland 1995, *A Multilevel
     Algorithm for Partitioning Graphs*, with the repeated cycles of Walshaw 2004, *Multilevel
@@ -262,7 +262,7 @@ class Multilevel(SearchStrategy):
             rises after cycles that bring nothing.
         cycles: most cycles, at least 1.
         patience: cycles without a better partition after which a try ends, at least 1.
-        tries: how often to begin anew with the start, at least 1; each gets an equal part of
+        tries: how often to begin again with the start, at least 1; each gets an equal part of
             what is left. Where memory is tight, walks end in one of several valleys.
     """
 

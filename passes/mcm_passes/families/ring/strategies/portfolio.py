@@ -45,7 +45,7 @@ class Portfolio:
     Attributes:
         members: strategies, in the order in which they run; at least 1.
         slack: how much longer than the best one's the period of a partition may be under the
-            fast model, as a share of it, for the simulator to choose it. At 0 only equals are
+            analytic model, as a share of it, for the simulator to choose it. At 0 only equals are
             left to it.
     """
 
@@ -69,7 +69,7 @@ class Portfolio:
 
     @property
     def asks_evaluator(self) -> bool:
-        """Whether a member asks the evaluator of the budget."""
+        """True if a member asks the evaluator of the budget."""
         return any(partition.asks_evaluator(named.strategy_of(text)) for text in self.members)
 
     def solve(
@@ -152,7 +152,7 @@ class Portfolio:
 
         Asked are the best partitions and the answers of all members; a member that has asked the
         evaluator itself may prefer one that is not among the best under the fast model. Where no
-        member has asked, only as many of the best are shown as `EVALUATED_UNITS` has room for.
+        member has asked, only as many of the best are shown as `EVALUATED_UNITS` has space for.
         """
         limit_s = search.best_period_s * (1.0 + self.slack)
         known = search.kept() + [(search.period_of(row), row) for row in answers]
@@ -182,7 +182,7 @@ class Portfolio:
 
 
 def _improves(evaluator: BatchEvaluator, answers: list[partition.Ints]) -> bool:
-    """Whether the last answer is better than all before, by the evaluator."""
+    """Return whether the last answer is better than all before, by the evaluator."""
     periods = _simulated(evaluator, np.stack(answers))
     return bool(periods[-1] < periods[:-1].min(initial=np.inf) * (1.0 - ENOUGH))
 

@@ -1,4 +1,4 @@
-"""Random orders near that of the best partition, segmented anew and refined by moves."""
+"""Random orders near that of the best partition, segmented again and refined by moves."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STEPS_PER_EVALUATION = 1.0 / 25.0
     patience=at_least(1),
 )
 class Reorder(SearchStrategy):
-    """Iterated local search on orders: strays from the order of a partition, and cuts it anew.
+    """Iterated local search on orders: strays from the order of a partition, and cuts it again.
 
     Every partition is cuts of some topological order: by chip, and within a chip as one likes. A
     random order near that one is cut by dynamic programming into something hardly worse, which is

@@ -45,7 +45,7 @@ MOST_PLACEMENTS = 1 << 12
 """Of a case in an update: all of them are in memory at once."""
 
 DRAWN = 16
-"""Placements of a validation case, beside the likeliest."""
+"""Placements of a validation case, next to the likeliest."""
 
 STATE_NAME = "training.safetensors"
 
@@ -70,10 +70,10 @@ class PlacementTrainer:
 
     Attributes:
         iterations: updates, each of `cases_per_iteration` cases. A training that goes on may ask
-            for more than it began with, and ends as one that asked for so many at once.
+            for more than it began with, and ends as one that asked for this many at once.
         cases: random steps and boxes to learn on, repeatedly.
         validation_cases: others, by which the best policy is chosen.
-        cases_per_iteration: of one update, as far as there are so many.
+        cases_per_iteration: of one update, as far as there are this many.
         placements: of each case in an update, at most `MOST_PLACEMENTS`.
         check_every: iterations between two looks at validation cases; the state is saved then.
             The last iteration is looked at in any case.

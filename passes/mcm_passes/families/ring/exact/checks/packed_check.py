@@ -28,7 +28,7 @@ RUN_SHARE = 0.01
 """Share of all work from which on the users of a weight are looked at."""
 
 PIVOTS = 8
-"""Units between which chips are filled anew."""
+"""Units between which chips are filled again."""
 
 SIZES = 6
 """Sizes of pieces that are counted."""
@@ -37,7 +37,7 @@ ROUNDS = 16
 """Times that windows are narrowed at most."""
 
 ROOM = 1e-9
-"""Relative room for sums taken in another order."""
+"""Relative space for sums taken in another order."""
 
 
 class _Gap(NamedTuple):
@@ -57,7 +57,7 @@ class _Side(NamedTuple):
 
 
 def units_do_not_pack_in_order(problem: PartitionProblem, period_s: float) -> bool:
-    """Whether some unit has no chip left within a period.
+    """Return whether some unit has no chip left within a period.
 
     From each end each unit gets the first chip that it can be on, and what is on that chip then:
     after those that it reads from, and after all that comes before it is poured in, as sand and
@@ -131,11 +131,11 @@ def _weights(problem: PartitionProblem, fixed: Longs) -> tuple[Rows, Longs]:
 def _with_gaps(
     own: Floats, above: Bools, weights: Rows, blocks: Longs
 ) -> tuple[Floats, list[_Gap]]:
-    """Work, where a part of what lies between users of a weight is counted with the earlier one.
+    """Work, where a part of what is between users of a weight is counted with the earlier one.
 
     Users of one weight that a chip runs follow each other along a path, and so it runs all that
-    lies between the first and the last of them too: of k users it counts k gaps, and at least
-    k - 1 less of what lies between.
+    is between the first and the last of them too: of k users it counts k gaps, and at least
+    k - 1 less of what is between.
     """
     blocks_of: dict[tuple[int, ...], int] = {}
     for weight, held in enumerate(blocks.tolist()):

@@ -41,7 +41,7 @@ class EnergyCheck(ideal_check.IdealCheck):
     Args:
         problem: with its energy.
         energy: of the problem.
-        most_windows: gives up beyond so many.
+        most_windows: gives up beyond this many.
     """
 
     def __init__(self, problem: PartitionProblem, energy: UnitEnergies, most_windows: int) -> None:

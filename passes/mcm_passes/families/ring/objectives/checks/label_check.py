@@ -208,13 +208,13 @@ class _Clock:
         self.engine_s = max(self.engine_s, ready_s) + work_s / self._speed
 
     def enters(self, size: int) -> float:
-        """When so many bytes more from the host are there."""
+        """When this many bytes more from the host are there."""
         self.shared_in_s += size / self._root
         self.in_s = max(self.in_s, self.shared_in_s) + size / self._limits.host_bytes_per_s
         return self.in_s + self._limits.host_latency_s
 
     def exits(self, size: int, ready_s: float) -> None:
-        """So many bytes go to the host."""
+        """This many bytes go to the host."""
         self.out_s = max(self.out_s, ready_s) + size / self._limits.host_bytes_per_s
         there_s = self.out_s + self._limits.host_latency_s
         self.shared_out_s = max(self.shared_out_s, there_s) + size / self._root
