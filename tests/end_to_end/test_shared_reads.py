@@ -28,6 +28,11 @@ PASSES = (
 @pytest.fixture(scope="module")
 def two_products(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two large products, of which no chip of the target holds both."""
+    return products(tmp_path_factory.mktemp("models") / "two.onnx", 2048)
+
+
+def products(path: Path, wide: int) -> Path:
+    """Two products, with so many columns in between."""
     rng = np.random.default_rng(0)
     graph = helper.make_graph(
         [
@@ -41,10 +46,9 @@ def two_products(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 512])],
         [
             numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), name)
-            for name, shape in (("a", (512, 2048)), ("b", (2048, 512)))
+            for name, shape in (("a", (512, wide)), ("b", (wide, 512)))
         ],
     )
-    path = tmp_path_factory.mktemp("models") / "two.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     return path
 
@@ -75,3 +79,11 @@ def test_what_shares_reads_is_proven(two_products: Path, tmp_path: Path) -> None
     assert result.verification is not None
     assert result.verification.holds
     assert all(step.holds for step in check_folder(tmp_path / "out").steps)
+
+
+def test_a_round_of_what_a_chip_holds_is_placed_once() -> None:
+    passes = "simplify,fuse,annotate_cost,parallelize,partition"
+    options = CompileOptions(passes=passes, replicas=36, level=0, round=2)
+    network = "zoo:plain-cnn{image_size=32,stages=2,blocks=2,width=32}"
+    found = REPLICATION.get(run_passes(network, TARGET, options)[0])
+    assert (found.replicas, found.round) == (36, 2)

@@ -181,7 +181,7 @@ class Candidate:
         """The number of replicas that is compiled."""
         options = self.context.options
         classes = options.round or 1
-        if classes > 1 and free(options):
+        if classes > 1 and self.problem is not self.single:
             found = chosen_round.given_round(self.single, self.numbers, classes)
             if found is not None:
                 return found
