@@ -153,6 +153,12 @@ class Machine:
         roots = np.isin(self.channel_ends, (HOST_ROOT, OFF_PACKAGE_ROOT)).any(axis=1)
         return tuple(np.flatnonzero(roots).tolist())
 
+    @property
+    def reads_once(self) -> bool:
+        """True if one channel brings a weight to all devices that run the same."""
+        ends = self.channel_ends[list(self.shared_channels)]
+        return bool((ends == OFF_PACKAGE_ROOT).any())
+
     def next_devices(self, device: int) -> tuple[int, ...]:
         """The devices that a channel leads to from this one, ascending."""
         return _ascending(self.channel_ends[self.channel_ends[:, 0] == device, 1])

@@ -26,7 +26,7 @@ from mcm_compiler.contracts.program import (
 from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.target import Simulates, Target, machine_of
 from mcm_compiler.machines.choices import MOST_SEQUENCES
-from mcm_compiler.machines.machine import OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
+from mcm_compiler.machines.machine import OFF_PACKAGE, Machine
 from mcm_compiler.placements.steps_of_decoders import most_in_flight
 
 MOST_TOGETHER = 200_000
@@ -79,7 +79,7 @@ def simulate_pipelines(
 def _served_last(
     simulator: Simulator, program: LoweredProgram, inferences: int, pipelines: int, machine: Machine
 ) -> SimulationResult:
-    shared, once = set(machine.shared_channels), _reads_once(machine)
+    shared, once = set(machine.shared_channels), machine.reads_once
 
     def waits(transfer: Transfer) -> bool:
         crossed = machine.route(transfer.source, transfer.destination)
@@ -109,12 +109,6 @@ def _served_last(
     return replace(found, links=links)
 
 
-def _reads_once(machine: Machine) -> bool:
-    """True where weights cross the channel from off-package memory once for all pipelines."""
-    ends = machine.channel_ends[list(machine.shared_channels)]
-    return bool((ends == OFF_PACKAGE_ROOT).any())
-
-
 def side_by_side(
     program: LoweredProgram, pipelines: int, chips_each: int, machine: Machine
 ) -> LoweredProgram:
@@ -130,7 +124,7 @@ def side_by_side(
     """
     chips: list[ChipProgram] = []
     transfers: list[Transfer] = []
-    reads_once = _reads_once(machine)
+    reads_once = machine.reads_once
     for pipeline in range(pipelines):
         first_chip, first = pipeline * chips_each, len(transfers)
         for chip in program.chips:

@@ -12,10 +12,11 @@ from onnx import TensorProto, helper, numpy_helper
 from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.contracts.program import PROGRAM, SIMULATION
-from mcm_compiler.contracts.replication import REPLICATION
+from mcm_compiler.contracts.replication import DIVISION, REPLICATION
 from mcm_compiler.contracts.sharding.divisions import DIVISION_BOUND
 from mcm_compiler.machines.machine import OFF_PACKAGE_ROOT
 from mcm_compiler.options import CompileOptions
+from mcm_passes.parallelism.divisions import comparison
 
 TARGET = Path(__file__).parents[1] / "data" / "targets" / "set36.toml"
 WEIGHT_BYTES = 2 * 512 * 2048
@@ -87,3 +88,48 @@ def test_a_round_of_what_a_chip_holds_is_placed_once() -> None:
     network = "zoo:plain-cnn{image_size=32,stages=2,blocks=2,width=32}"
     found = REPLICATION.get(run_passes(network, TARGET, options)[0])
     assert (found.replicas, found.round) == (36, 2)
+
+
+def two_chips(path: Path, own_memory: bool = False) -> Path:
+    """Two chips of the template; with a channel from off-package memory each, or with one."""
+    text = TARGET.read_text("utf-8").replace("size = [6, 6]", "size = [1, 2]")
+    memory = "[off_package_memory]\nbandwidth_gb_per_s = 64\n"
+    total = "total_bandwidth_gb_per_s = 36\n"
+    assert memory + total in text
+    path.write_text(text.replace(memory + total, memory) if own_memory else text, "utf-8")
+    return path
+
+
+LEVEL = "simplify,fuse,annotate_cost,parallelize"
+
+
+def test_a_level_streams_what_no_package_holds(tmp_path: Path) -> None:
+    network, target = products(tmp_path / "wide.onnx", 2304), two_chips(tmp_path / "set2.toml")
+    model, notes, _ = run_passes(network, target, CompileOptions(passes=LEVEL))
+    found = REPLICATION.get(model)
+    assert (found.replicas, found.round) == (2, 8)
+    assert DIVISION.get(model) in comparison.FOR_STREAMS
+    assert DIVISION_BOUND.find(model) is None
+    (note,) = (one for one in notes if one.code == "MCM-P071")
+    _, step, _, options, _ = note.message.split("`")
+    assert options == "--replicas 2 --round 8"
+    passes = LEVEL.replace("parallelize", step)
+    repeated = CompileOptions(passes=passes, level=0, replicas=2, round=8)
+    again, _, _ = run_passes(network, target, repeated)
+    assert [node.name for node in again.graph] == [node.name for node in model.graph]
+
+
+def test_chips_with_memory_of_their_own_do_not_stream_all_of_the_weights(tmp_path: Path) -> None:
+    network = products(tmp_path / "wide.onnx", 2304)
+    target = two_chips(tmp_path / "own.toml", own_memory=True)
+    model, _, _ = run_passes(network, target, CompileOptions(passes=LEVEL))
+    assert DIVISION.get(model) not in comparison.FOR_STREAMS
+
+
+def test_a_level_streams_where_no_partition_of_the_undivided_model_fits(tmp_path: Path) -> None:
+    network = "zoo:plain-cnn{image_size=128,stages=2,blocks=1,width=64,shape_only=true}"
+    target = two_chips(tmp_path / "set2.toml")
+    model, notes, _ = run_passes(network, target, CompileOptions(passes=LEVEL))
+    assert DIVISION.get(model) in comparison.FOR_STREAMS
+    assert REPLICATION.get(model).replicas == 2
+    assert any("`--replicas 2 --round 1`" in one.message for one in notes)

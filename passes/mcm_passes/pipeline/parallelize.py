@@ -96,7 +96,7 @@ class Parallelize(ShardOversized):
                 MCM-F012 for pins; MCM-P018 for a number of replicas that cannot be, MCM-P065
                 for a round that cannot be.
         """
-        kernels = _undivided_kernels(model, context)
+        kernels = _undivided_kernels(model, context) or ()
         known, divisions = replication.DIVISION.find(model), self._divisions(model, context)
         original = kept_copy(model) if divisions else model
         found = whole = self._built(model, context)
@@ -111,7 +111,8 @@ class Parallelize(ShardOversized):
         carried = not self.search and self.division != replication.Division()
         _settle(model, found, divided=found is not whole or carried)
         replication.DIVISION.set(model, known or found.division)
-        DIVISION_BOUND.set(model, division_bound(kernels or (), found.problem.limits))
+        kernels = () if _shares_reads(found.context) else kernels
+        DIVISION_BOUND.set(model, division_bound(kernels, found.problem.limits))
         return found.divided or found.round is not None
 
     @property
@@ -199,9 +200,10 @@ class Parallelize(ShardOversized):
         quiet = replace(context, report=list[Diagnostic]().append)
         further = load_level(context.options.level).further
 
-        def build(division: replication.Division) -> Candidate | None:
+        def build(division: replication.Division, **given: int) -> Candidate | None:
+            own = replace(quiet, options=replace(quiet.options, **given)) if given else quiet
             try:
-                built = replace(self, **division._asdict())._built(kept_copy(original), quiet)
+                built = replace(self, **division._asdict())._built(kept_copy(original), own)
             except CompileError:
                 return None
             return None if built.states < whole.states else built
@@ -229,6 +231,11 @@ class Parallelize(ShardOversized):
             waits = (n.wait_s for n in chosen.considered if n.replicas == chosen.replicas)
             return max((found.partition.period_s / chosen.at_once, *waits))
 
+        if further and _streams_most(whole):
+            chips = whole.problem.num_chips
+            found = comparison.streamed(whole, lambda how, n: build(how, replicas=chips, round=n))
+            if found is not None:
+                return found
         if not context.options.goal.plain:
             return comparison.sooner(whole, build, searched_s, most)
         return comparison.faster(whole, build, promising, searched_s, most)
@@ -245,6 +252,20 @@ def _settle(model: ir.Model, found: Candidate, *, divided: bool) -> None:
     replication.REPLICATION.set(model, replace(chosen, divided=divided))
 
 
+def _streams_most(whole: Candidate) -> bool:
+    """True if weights or activations fit no package, so that each chip may as well stream all.
+
+    One read of the memory off the package then has to serve all chips, which run the same.
+    """
+    problem, options = whole.problem, whole.context.options
+    alone = options.replicas is None and options.round is None and whole.flight is None
+    shared = not problem.on_ring and problem.machine.reads_once
+    if not free(options) or not alone or whole.obstacle or not shared:
+        return False
+    beyond = problem.weight_bytes.sum() > sum(problem.limits.sram_bytes)
+    return bool(beyond) or whole.periods.seconds == inf
+
+
 def _shares_reads(context: PassContext) -> bool:
     """Whether classes of a round put rows together, of which no bound over divisions knows."""
     return (context.options.round or 1) > 1 and context.target.limits.stream_bytes_per_s > 0.0
@@ -253,8 +274,7 @@ def _shares_reads(context: PassContext) -> bool:
 def _undivided_kernels(model: ir.Model, context: PassContext) -> tuple[DividedKernel, ...] | None:
     """The kernels that a bound over all divisions is about; None where it would mean nothing."""
     divided = sharding.APPLIED_PLAN.present(model) or sharding.SHARDING_PLAN.present(model)
-    shared = _shares_reads(context)
-    if divided or shared or STATES.present(model) or not context.options.goal.plain:
+    if divided or STATES.present(model) or not context.options.goal.plain:
         return None
     return divided_kernels(model, context.target, FUSION_PLAN.get(model))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -44,7 +44,9 @@ class LoweredEvaluator:
     problem: PartitionProblem
     target: Target
     pipelines: int = 1
-    _played: dict[bytes, BatchResults] = field(default_factory=dict[bytes, BatchResults])
+    _played: dict[tuple[int, int, bytes], BatchResults] = field(
+        default_factory=dict[tuple[int, int, bytes], BatchResults]
+    )
 
     @property
     def name(self) -> str:
@@ -53,13 +55,14 @@ class LoweredEvaluator:
 
     def on_share(self, problem: PartitionProblem, pipelines: int) -> LoweredEvaluator:
         """The evaluator of one of N pipelines, each on a share of the package."""
-        return LoweredEvaluator(self.model, problem, self.target, pipelines)
+        return replace(self, problem=problem, pipelines=pipelines)
 
     def evaluate(self, partitions: Ints) -> BatchResults:
-        """Lowers and simulates each partition, the last one once; see the contract."""
-        if (known := self._played.get(partitions.tobytes())) is not None:
-            return known
+        """Lowers and simulates each partition, the last one once for all shares; see there."""
         count, chips = len(partitions), self.problem.num_chips
+        key = self.pipelines, chips, partitions.tobytes()
+        if (known := self._played.get(key)) is not None:
+            return known
         found = BatchResults(
             kind=np.full(count, int(ResultKind.BREAKS_RULE), np.int32),
             period_s=np.full(count, np.inf),
@@ -71,7 +74,7 @@ class LoweredEvaluator:
         for k in range(count):
             self._evaluate(partitions[k], found, k)
         self._played.clear()
-        self._played[partitions.tobytes()] = found
+        self._played[key] = found
         return found
 
     def _evaluate(self, chip_of: Ints, found: BatchResults, k: int) -> None:

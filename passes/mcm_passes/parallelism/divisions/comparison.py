@@ -45,6 +45,12 @@ FOR_MEMORY = Division(fraction=0.125, tile_rows=4)
 """Division that is tried first where no partition is found: few rows at a time need little memory
 for activations."""
 
+FOR_STREAMS = tuple(Division(share, rows) for share, rows in ((0.145, 8), (0.13, 14), (0.13, 4)))
+"""Divisions that are compared where each chip streams the weights that it has no memory for."""
+
+STREAMED_ROUNDS = (4, 8)
+"""Rounds that are tried there: classes read the weights of the last kernels once."""
+
 Build = Callable[[Division], Candidate | None]
 """Builds a model that is divided; None where the division is refused."""
 
@@ -102,6 +108,34 @@ def faster(
     if not proven and periods.seconds < inf and searched_s() <= below_s:
         return None
     best.notes.append(_gain_note(best.step, below_s, periods.seconds, "a period"))
+    return best
+
+
+def streamed(
+    whole: Candidate, build: Callable[[Division, int], Candidate | None]
+) -> Candidate | None:
+    """The best division and round with a replica on each chip; None where none is faster.
+
+    Args:
+        whole: the model as it is compiled without a search.
+        build: builds a candidate for rounds of a length.
+    """
+    whole_s = whole.periods.seconds
+    built = [one for division in FOR_STREAMS if (one := build(division, 1)) is not None]
+    best = min(built, key=lambda one: one.periods.seconds, default=None)
+    if best is None or best.periods.seconds == inf:
+        return None
+    classes, least_s = 1, best.periods.seconds
+    for longer in STREAMED_ROUNDS:
+        one = build(best.division, longer)
+        found_s = inf if one is None else one.periods.seconds / longer
+        if one is None or found_s > least_s * (1.0 - LEAST_GAIN):
+            break
+        best, classes, least_s = one, longer, found_s
+    if least_s > whole_s * (1.0 - LEAST_GAIN):
+        return None
+    step = f"{best.step}` with `--replicas {best.wanted} --round {classes}"
+    best.notes.append(_gain_note(step, least_s, whole_s, "a period"))
     return best
 
 

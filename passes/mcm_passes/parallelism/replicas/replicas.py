@@ -250,7 +250,8 @@ def _refine(some: list[_Share], tried: list[_Share], below_s: float) -> float:
             continue
         if share.analytic_s <= max(share.bound_s * (1.0 + ROOM), share.wait_s):
             continue
-        if not share.rows and searches_cost_minutes(share.problem):
+        alone = share.first.chips_each == 1
+        if alone or (not share.rows and searches_cost_minutes(share.problem)):
             continue
         assert share.found is not None, "what is tried has a first partition"
         better = mapping_of(share.problem).better(share.problem, share.found)

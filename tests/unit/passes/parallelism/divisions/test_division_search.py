@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -225,3 +226,34 @@ def test_few_rows_are_tried_where_nothing_fits(tmp_path: Path, level: int) -> No
     model, notes, _ = run_passes(network, str(path), options)
     assert DIVISION.get(model) == (FOR_MEMORY if level > 1 else Division())
     assert ("MCM-P071" in {note.code for note in notes}) is (level > 1)
+
+
+@pytest.mark.parametrize(
+    ("rounds_s", "whole_s", "wanted"),
+    [
+        ({1: 1.0, 4: 3.6, 8: 6.4}, inf, 8),
+        ({1: 1.0, 4: 3.6, 8: 7.2}, inf, 4),
+        ({1: 1.0, 4: 3.99, 8: 1.0}, inf, 1),  # what gains little is not looked for further
+        ({1: 1.0, 4: None, 8: 1.0}, inf, 1),
+        ({1: inf, 4: 1.0, 8: 1.0}, inf, None),
+        ({1: None, 4: 1.0, 8: 1.0}, inf, None),
+        ({1: 1.0, 4: 3.6, 8: 6.4}, 0.81, 8),
+        ({1: 1.0, 4: 3.6, 8: 6.4}, 0.80, None),  # nor taken
+    ],
+)
+def test_streams_end_at_the_first_round_that_gains_little(
+    rounds_s: dict[int, float | None], whole_s: float, wanted: int | None
+) -> None:
+    def build(division: Division, classes: int) -> Any:
+        seconds = rounds_s[classes]
+        if seconds is None:
+            return None
+        seconds *= 1.0 + 0.1 * comparison.FOR_STREAMS.index(division)
+        periods, step = Periods(seconds, seconds, 0.0), f"{division.fraction} {classes}"
+        return SimpleNamespace(division=division, periods=periods, step=step, wanted=2, notes=[])
+
+    whole: Any = SimpleNamespace(periods=Periods(whole_s, whole_s, 0.0))
+    found = comparison.streamed(whole, build)
+    assert (None if found is None else found.step) == (wanted and f"0.145 {wanted}")
+    if found is not None:
+        assert f"--replicas 2 --round {wanted}" in found.notes[-1].message
