@@ -1,4 +1,4 @@
-"""What a user can ask of a compile, validated once at the edge."""
+"""Options of a compile, validated once at the edge."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class CompileOptions:
 
     @property
     def goal(self) -> Objective:
-        """What is asked of the placement."""
+        """Objective of the placement."""
         return Objective(self.objective, self.max_latency_s, self.throughput)
 
     def __post_init__(self) -> None:

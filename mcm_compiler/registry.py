@@ -247,7 +247,7 @@ class Registry(Generic[T]):
         self._scanned = True
 
     def _collected(self) -> Iterable[Registration[T]]:
-        """What the entry points of `collections` give.
+        """Registrations that the entry points of `collections` give.
 
         Raises:
             CompileError: MCM-X003 for one that fails, or gives something else.

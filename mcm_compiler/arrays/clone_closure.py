@@ -1,4 +1,4 @@
-"""Who needs the copies of clonable units: the units with a place of their own behind each."""
+"""Owners of copies of clonable units: the units with a place of their own behind each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What numba keeps of a kernel on disk, for processes that compile side by side.
+"""Files that numba keeps of a kernel, for processes that compile side by side.
 
 numba's own cache numbers the files of a function. Two processes that compile it at the same time
 for two kinds of arguments both take the next number, and what is read later under one key may be

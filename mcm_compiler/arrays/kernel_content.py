@@ -1,4 +1,4 @@
-"""What the machine code of a kernel depends on: its own code, and all that it finds by name.
+"""Inputs of a kernel's machine code: its own code, and all that it finds by name.
 
 numba makes constants of the globals of a kernel, and calls or takes in the kernels among them. So
 machine code is out of date when a constant changes, or a kernel of another file.
@@ -73,7 +73,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _found(function: FunctionType) -> Iterator[tuple[str, object]]:
-    """What a function finds by name, and in what is around it."""
+    """Objects that a function finds by name, and in what is around it."""
     names = {name for code in _codes(function.__code__) for name in code.co_names}
     for name in sorted(names & function.__globals__.keys()):
         yield name, function.__globals__[name]

@@ -120,7 +120,7 @@ def _annotate(model: ir.Model, compiled: ir.Model, num_chips: int, text: onnx.Mo
 
 
 def _known_of(placement: _Placement, places: str) -> dict[str, str]:
-    """What the properties of an op that is placed say."""
+    """Properties of a placed op, by name."""
     known = {CHIP_PROPERTY: places}
     if placement.group is not None:
         known[GROUP_PROPERTY] = placement.group
@@ -155,7 +155,7 @@ def _note(owner: onnx.ModelProto | onnx.NodeProto, noted: Mapping[str, str]) -> 
 
 
 def divided_tensors(compiled: ir.Model) -> list[sharding.DividedTensor]:
-    """What shards have parts of, by a user's plan and because it fits no chip."""
+    """Divided tensors, by a user's plan and because they fit no chip."""
     applied, plan = sharding.APPLIED_PLAN.find(compiled), sharding.SHARDING_PLAN.find(compiled)
     return [
         *(applied.tensors if applied is not None else ()),

@@ -170,14 +170,14 @@ MAX_DEPTH = 2
 
 
 def joins_of(wires: Sequence[Wire]) -> list[HostJoin]:
-    """What the host puts together; see `host_joins`."""
+    """Pieces that the host puts together; see `host_joins`."""
     return host_joins(pieces_of(wires).items())
 
 
 def in_pieces(
     ends: Sequence[TensorEntry], wires: Sequence[Wire], *, inputs: bool = False
 ) -> set[str]:
-    """What arrives at the host, or leaves it: each of `ends`, or the pieces that it is in."""
+    """Tensors that arrive at the host or leave it: each of `ends`, or its pieces."""
     pieces = pieces_of(wires, inputs=inputs)
     joined = {part.graph_output for part in pieces.values()}
     return ({entry.name for entry in ends} - joined) | pieces.keys()
@@ -190,7 +190,7 @@ def faults_of_parts(
     *,
     inputs: bool = False,
 ) -> Iterator[tuple[str, str]]:
-    """What is wrong with how pieces make up outputs: `(tensor, what)`.
+    """Faults in how pieces make up outputs: `(tensor, what)`.
 
     Each piece goes from its chip to the host alone and has as many elements as its place, or from
     the host to one chip. Those of one output or input agree on axis and shape, and lie one behind

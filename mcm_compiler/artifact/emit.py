@@ -162,7 +162,7 @@ def input_entries(source: SourceModel) -> tuple[TensorEntry, ...]:
 
 
 def chip_entry(chip: ChipModel, wires: tuple[Wire, ...]) -> ChipEntry:
-    """What the manifest says of a chip's model and of the wires to and from it."""
+    """Manifest entry of a chip's model and of the wires to and from it."""
     arriving = {w.tensor: w.source for w in wires if chip.chip in w.destinations}
     leaving: dict[str, list[int]] = {}
     for wire in wires:
@@ -202,7 +202,7 @@ def _other_files(chip: ChipModel) -> tuple[str, ...]:
 
 
 def tensor_entry(value: ir.Value) -> TensorEntry:
-    """What the manifest says of a graph input or output."""
+    """Manifest entry of a graph input or output."""
     if isinstance(value.type, ir.TensorType):
         dtype = value.type.dtype.name.lower()
     else:

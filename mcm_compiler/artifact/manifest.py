@@ -39,7 +39,7 @@ T = TypeVar("T")
 SCHEMA_VERSION = 1
 
 PLACEMENT_KIND = "placement"
-"""What a manifest says that is none of a compiled model."""
+"""Kind of manifests that are none of a compiled model."""
 
 PROFILE_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 """Pattern of names of profiles; names of files begin with them."""
@@ -112,7 +112,7 @@ class ChipEntry:
 
 @dataclass(frozen=True)
 class FolderStates:
-    """What stays on the chips from one inference of a sequence to the next.
+    """States that stay on the chips from one inference of a sequence to the next.
 
     Attributes:
         held: each state with its chip. No wire brings its past, or takes its present to the host.
@@ -131,7 +131,7 @@ class FolderStates:
 
 @dataclass(frozen=True)
 class Counted:
-    """What times and the simulation count, and further fields of the report.
+    """Counts and times of the simulation, and further fields of the report.
 
     Attributes:
         trip_counts: stated trip counts of loops of the source model.
@@ -234,7 +234,7 @@ class Manifest:
 
     @property
     def placement(self) -> Iterator[ChipRole]:
-        """What every used chip of the package runs, ascending; the file spells it out."""
+        """Roles of every used chip of the package, ascending; the file spells them out."""
         served = {chip.chip: chip.classes if self.round > 1 else () for chip in self.chips}
         return chip_roles(self.replicas, self.chips_each, dict(sorted(served.items())))
 

@@ -73,7 +73,7 @@ def not_re_proved(
 
 
 def _check_claims(certificate: Certificate) -> None:
-    """What the claims say of each other."""
+    """Check that the claims do not contradict each other."""
     scope = certificate.scope
     pipeline, package = certificate.claim("pipeline"), certificate.claim("package")
     if (pipeline is None) != (package is None):

@@ -1,4 +1,4 @@
-"""What a certificate says: a problem, a placement, and bounds on what any placement can do."""
+"""Content of a certificate: a problem, a placement, and bounds on any placement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mcm_compiler.machines.choices import MOST_CLASSES
 from mcm_compiler.text.json_text import Amount, Count
 
 Subject = Literal["pipeline", "package"]
-"""What a bound is about: one of the pipelines, or all that the devices do per inference."""
+"""Subject of a bound: one of the pipelines, or all that the devices do per inference."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def certificate_of(
     pins: tuple[tuple[str, int], ...],
     divisions: DivisionBound | None = None,
 ) -> Certificate:
-    """What a compile that placed its ops can certify.
+    """Certify a compile that placed its ops, as far as it can be.
 
     Args:
         problem: of one pipeline.

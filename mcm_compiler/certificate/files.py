@@ -39,7 +39,7 @@ from mcm_compiler.text.json_text import Amount, Count, Index, UnreadableError, r
 
 @dataclass(frozen=True)
 class ProvenRow:
-    """What is proven of one number of replicas.
+    """Proof of one number of replicas.
 
     Attributes:
         pipelines: equal pipelines side by side.
@@ -58,7 +58,7 @@ class ProvenRow:
 
 @dataclass(frozen=True)
 class ObjectiveRow:
-    """What was asked for, what the placement comes to, and what is claimed of all others.
+    """Request, value of the placement, and the claim about all others.
 
     Attributes:
         kind: what was to be small.
@@ -105,7 +105,7 @@ def objective_row(figures: objectives.ObjectiveFigures | None) -> ObjectiveRow |
 
 
 def objective_figures(row: ObjectiveRow | None) -> objectives.ObjectiveFigures | None:
-    """What `objective_row` stored.
+    """Read what `objective_row` stored.
 
     Raises:
         MalformedError: where it is no objective, or the plain period.
@@ -181,7 +181,7 @@ class PlacementRow:
 
 @dataclass(frozen=True)
 class CertificateHead:
-    """What `certificate.json` holds, in its order; the arrays lie in `certificate.safetensors`.
+    """Content of `certificate.json`, in its order; the arrays are in `certificate.safetensors`.
 
     Attributes:
         schema_version: of this file.

@@ -117,7 +117,7 @@ def _own(certificate: Certificate) -> tuple[int, int]:
 def _check_chips(
     certificate: Certificate, figures: ObjectiveFigures, limits: PackageLimits
 ) -> None:
-    """Whether the numbers that are ruled out are all that come to fewer chips than the bound."""
+    """Check that the ruled-out numbers are all that need fewer chips than the bound."""
     rate = figures.objective.throughput_per_s or 0.0
     fewer = int(figures.bound) - 1
     units = certificate.problem.clonable.tolist().count(False)
@@ -158,7 +158,7 @@ def _unshown(
 def _verdict(
     problem: PartitionProblem, figures: ObjectiveFigures, row: ShareBound
 ) -> tuple[bool | None, str]:
-    """What the checker of a row says, and why it may say nothing."""
+    """Answer of a row's checker, and why it may be none."""
     objective = figures.objective
     value = row.value * (1.0 - bound_check.MARGIN)
     if objective.kind == "chips":

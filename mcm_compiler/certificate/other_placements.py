@@ -62,7 +62,7 @@ class ConsideredRow:
 
 @dataclass(frozen=True)
 class LearnedRow:
-    """What learned search added to classical search.
+    """Gain of learned search over classical search.
 
     Attributes:
         share: of the throughput that classical search reached.
@@ -99,7 +99,7 @@ def considered_to_arrays(
 def considered_from_arrays(
     rows: Sequence[ConsideredRow], arrays: Mapping[str, Array], units: int
 ) -> tuple[PipelineCount, ...]:
-    """What `considered_to_arrays` stored.
+    """Read what `considered_to_arrays` stored.
 
     Raises:
         MalformedError: where placements are missing or are none.
@@ -138,7 +138,7 @@ def learned_to_arrays(learned: LearnedGain | None, arrays: dict[str, Array]) -> 
 def learned_from_arrays(
     entry: LearnedRow | None, arrays: Mapping[str, Array], units: int
 ) -> LearnedGain | None:
-    """What `learned_to_arrays` stored.
+    """Read what `learned_to_arrays` stored.
 
     Raises:
         MalformedError: where placements are missing or are none.

@@ -308,7 +308,7 @@ def put_texts(arrays: dict[str, Array], name: str, values: Sequence[str]) -> Non
 
 
 def texts(arrays: Mapping[str, Array], name: str) -> tuple[str, ...]:
-    """What `put_texts` added.
+    """Read what `put_texts` added.
 
     Raises:
         MalformedError: where it is not such a list.

@@ -343,7 +343,7 @@ class _Work:
         return np.where(runs, found.periods_of(pipelines), np.inf)
 
     def check_count(self, place: str, one: PipelineCount) -> None:
-        """What is said of a number of replicas."""
+        """Check the claims about one number of replicas."""
         problem = self._on(one.chips_each, one.replicas)
         if one.ruled_out:
             found = self.model.refusal(problem)

@@ -140,7 +140,7 @@ class CheckReport:
         return all(step.holds for step in self.steps)
 
     def _open_questions(self) -> Iterator[str]:
-        """What the check leaves open, though every step holds: one line each."""
+        """Points that the check leaves open, though every step holds: one line each."""
         for step in self.steps:
             if step.skipped and step.name != "equality":
                 yield f"step '{step.name}' was skipped: {step.detail}"
@@ -328,7 +328,7 @@ class _Run(CheckRun):
         }
 
     def notes(self, step: str) -> list[Diagnostic]:
-        """What a step that holds leaves open."""
+        """Points that a step leaves open though it holds."""
         found = super().notes(step)
         if step == "source" and self.structure is not None:
             note = structure_step.left_to_runs(

@@ -56,7 +56,7 @@ _MALFORMED = (
     TypeError,
     ValueError,
 )
-"""What looking at a report raises where it is not of the published schema."""
+"""Errors of reading a report that is not of the published schema."""
 
 
 def check_figures(
@@ -216,7 +216,7 @@ def _of_sizes(report: Mapping[str, Any], manifest: Manifest) -> Iterator[str]:
 
 
 def _of_proof(report: Mapping[str, Any], structure: StructureProof | None) -> Iterator[str]:
-    """What the stored proof by structure says otherwise than the one that was done now."""
+    """Differences between the stored proof by structure and the one done now."""
     stored = (report["verification"] or {}).get("structure")
     if stored is None or structure is None:
         return
@@ -232,7 +232,7 @@ def _of_proof(report: Mapping[str, Any], structure: StructureProof | None) -> It
 def _of_verification(
     report: Mapping[str, Any], verification: Verification | None, tried: Collection[int]
 ) -> Iterator[str]:
-    """What the stored comparison must have in common with one that was done now."""
+    """Differences between the stored comparison and the one done now."""
     stored = report["verification"]
     if stored is None or verification is None:
         return
@@ -275,7 +275,7 @@ def _of_conditions(options: Mapping[str, Any], stored: Mapping[str, Any]) -> Ite
 
 
 def _of_runs(stored: Mapping[str, Any], verification: Verification) -> Iterator[str]:
-    """What runs are said to have given, as far as those of now give it again."""
+    """Differences between stored and repeated runs, as far as they are repeated."""
     outputs, seeds = stored["outputs"], set(stored["seeds"])
     now = {o.output: o for o in verification.outputs}
     if [o["output"] for o in outputs] != list(now):
@@ -304,7 +304,7 @@ def _of_runs(stored: Mapping[str, Any], verification: Verification) -> Iterator[
 
 
 def _of_output(place: str, output: Mapping[str, Any]) -> Iterator[str]:
-    """What the fields of one comparison say of each other."""
+    """Contradictions between the fields of one comparison."""
     error, tolerance, equal = output["max_abs_error"], output["tolerance"], output["bit_equal"]
     if equal and (error, tolerance) != (0, 0):
         yield f"{place} is bit-identical, with an error of {error} of {tolerance}"

@@ -1,4 +1,4 @@
-"""What a lowered program says of one inference: bytes on each channel, and when it is answered.
+"""Figures of a lowered program for one inference: bytes on each channel, and latency.
 
 Both are read off transfers and the routes of the machine alone, and compared with what the problem
 of the certificate gives, which knows neither.
@@ -31,7 +31,7 @@ ROUNDING = 1e-9
 """Relative space for sums that are taken in another order."""
 
 _ADDED = re.compile(r"/(?:relay|on_chip)_\d+$")
-"""What legalisation adds to the name of a tensor that a chip passes on, or that a relay renames."""
+"""Suffix that legalisation adds to a tensor that a chip passes on, or that a relay renames."""
 
 _COPIED = re.compile(r"/on_chip_\d+$")
 """Suffix of the name of a copied op. A relay is named after a tensor, which may have the name of an

@@ -213,7 +213,7 @@ def _difference(said: Declared, made: ir.TypeProtocol, shape: ir.Shape | None) -
 
 
 def _where_known(said: ir.Shape | None, made: ir.Shape | None) -> ir.Shape | None:
-    """What is made, open where a declaration of the same rank is open."""
+    """Shape as made, open where a declaration of the same rank is open."""
     if said is None or made is None or len(said) != len(made):
         return None if said is None else made
     return ir.Shape([b if isinstance(a, int) else None for a, b in zip(said, made, strict=True)])

@@ -1,4 +1,4 @@
-"""What a folder proves by structure: its chips, its annotated model, and the user's own file."""
+"""Proof by structure of a folder: its chips, its annotated model, and the user's own file."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def emitted_model(folder: Path, source: SourceModel) -> tuple[ir.Model, list[Dia
 
 
 def open_points(proof: StructureProof) -> OpenPoints:
-    """What a proof leaves to runs: ops by chip and name, and outputs, which are the host's."""
+    """Points that a proof leaves to runs: ops by chip and name, and outputs of the host."""
     ops = {(op.chip, op.node) for op in proof.unproven}
     return frozenset(ops | {(target.HOST, name) for name in proof.outputs})
 
@@ -153,7 +153,7 @@ class _VerifiedReport:
 
 
 def recorded_points(opened: OpenedFolder) -> OpenPoints:
-    """What the compile left to runs for want of a rule, as the report of a folder says.
+    """Points that the compile left to runs for want of a rule, as a folder's report says.
 
     A pass that has none is in the manifest instead.
 

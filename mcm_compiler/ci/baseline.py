@@ -31,7 +31,7 @@ from mcm_compiler.text.units import count_text
 UNUSABLE_CODE = "MCM-U030"
 
 _MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
-"""What reading raises where a stored report is not of the published schema."""
+"""Errors of reading a stored report that is not of the published schema."""
 
 
 def report_path(baseline: Path, folder: PurePath | None) -> Path:
@@ -141,7 +141,7 @@ MAX_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class Accepted:
-    """What was accepted of one compile.
+    """Accepted figures of one compile.
 
     Attributes:
         report_sha256: hash of its report.
@@ -229,7 +229,7 @@ class AcceptedBaseline:
             raise cannot_write(error, path) from error
 
     def notes(self) -> list[Diagnostic]:
-        """What was accepted so far."""
+        """Notes about accepted figures."""
         found: list[Diagnostic] = []
         if self._first:
             cells = count_text(len(self._first), "cell")

@@ -38,7 +38,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Settings:
-    """What all models of a batch have in common.
+    """Settings that all models of a batch share.
 
     Attributes:
         target: a name, or a path of a description.
@@ -62,7 +62,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class CompileOutcome(Outcome):
-    """What became of one model.
+    """Outcome of one model.
 
     Attributes:
         model: as in the job.

@@ -27,7 +27,7 @@ FAILURE_EXIT = 1
 
 @dataclass(frozen=True)
 class CheckSettings:
-    """What all checks of a batch have in common.
+    """Settings that all checks of a batch share.
 
     Attributes:
         seeds: of the random inputs that are compared.
@@ -47,7 +47,7 @@ class CheckSettings:
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """What became of one folder.
+    """Outcome of one folder.
 
     Attributes:
         folder: as given, or below the folder as given.

@@ -106,7 +106,7 @@ def compare(old: Figures, new: Figures, allowed: float) -> Comparison:
 
 
 def explain(old: Figures, new: Figures) -> tuple[str, ...]:
-    """What differs, one sentence each: the likeliest causes first, effects last.
+    """Explain differences, one sentence each: the likeliest causes first, effects last.
 
     Where the model changed, its ops and its bound tell more than any option. A bound that is
     above the old period rules the search out as the cause, and so its options.

@@ -32,7 +32,7 @@ class OpTime:
 
 @dataclass(frozen=True)
 class ModelFigures:
-    """What a model is told apart by.
+    """Identity key of a model.
 
     Attributes:
         sha256: hash of its file.
@@ -47,7 +47,7 @@ class ModelFigures:
 
 @dataclass(frozen=True)
 class Figures:
-    """What one report says about speed and about what speed depends on.
+    """Figures of one report about speed and about what speed depends on.
 
     Attributes:
         throughput_per_s: inferences per second.

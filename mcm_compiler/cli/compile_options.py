@@ -89,7 +89,7 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
 def printer_after(
     wanted: tuple[str, ...], options: CompileOptions
 ) -> Callable[[Pass, ir.Model], None] | None:
-    """What `--print-after` asks for: prints the model to stderr after the wanted passes.
+    """Printer for `--print-after`: prints the model to stderr after the wanted passes.
 
     Raises:
         click.BadParameter: if a wanted pass is not in the pipeline.

@@ -162,7 +162,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """What the console script runs."""
+    """Entry point of the console script."""
     interruption.end_at_once()
     failed = guard_streams()
     if failed is not None:

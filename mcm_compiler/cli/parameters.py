@@ -100,7 +100,7 @@ parse_device_costs = _pair(
 _state = _pair("past=present", "cache=new_cache; or none by itself", first=True, hint="'--state'")
 
 NO_STATES = "none"
-"""What `--state` takes to switch states off."""
+"""Value of `--state` that switches states off."""
 
 
 def parse_states(texts: Sequence[str]) -> tuple[tuple[str, str], ...] | None:

@@ -114,7 +114,7 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _F
 
 
 def script(shell: str, cli: click.Command) -> str:
-    """What a shell reads to complete the command line.
+    """Completion script of the command line for a shell.
 
     Args:
         shell: a key of `SHELLS`.

@@ -78,7 +78,7 @@ class SharedJournal:
         self._memory[0] = slot
 
     def read(self) -> CrashJournal:
-        """What was written last; nothing where native code has overwritten it."""
+        """Read the last record; nothing where native code has overwritten it."""
         start = 1 + (self._memory[0] & 1) * self.SLOT_BYTES
         text = start + self._LENGTH_BYTES
         length = int.from_bytes(self._memory[start:text], "little")
@@ -143,7 +143,7 @@ def _events() -> int:
 
 
 def _note(_number: int, _frame: FrameType | None) -> None:
-    """What matters has been written to the descriptor."""
+    """Do nothing: the record has been written to the descriptor."""
 
 
 def _watch(child: int, events: int) -> tuple[int, int | None]:

@@ -1,4 +1,4 @@
-"""What a target can do besides telling its numbers, asked for in one place.
+"""Capabilities of a target besides its numbers, asked for in one place.
 
 Lowering, simulation and evaluation in batches are protocols of their own in
 `mcm_compiler.contracts.target`, so that a family may lack them. Who needs one asks here; where it
@@ -26,7 +26,7 @@ from mcm_compiler.processes.interruption import ends_the_command
 from mcm_compiler.registry import TARGETS
 
 Capability = Literal["lowers", "simulates", "evaluates_batches"]
-"""What can be needed of a target: the protocol of that name."""
+"""Capability that a target may need: the protocol of that name."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def lacking(
 
 
 def missing_of(target: Target) -> list[Capability]:
-    """What the target cannot do."""
+    """Capabilities that the target lacks."""
     return [name for name, lack in _LACKS.items() if not isinstance(target, lack.protocol)]
 
 

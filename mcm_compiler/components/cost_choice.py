@@ -50,7 +50,7 @@ SAY_THEIR_PLACE = ("MCM-C004", "MCM-C005", "MCM-C008", "MCM-C017")
 """Faults of cost models that name the file themselves."""
 
 STORED = "cost_model"
-"""What names of a cost model's files in an output folder begin with."""
+"""Prefix of a cost model's files in an output folder."""
 
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}")
 
@@ -60,7 +60,7 @@ ReadFile = Callable[[str], bytes]
 
 @dataclass(frozen=True)
 class CostBasis:
-    """What a cost model may build on.
+    """Basis that a cost model may build on.
 
     Attributes:
         own: the target's own model of a chip of speed 1, for the purpose at hand: for search and
@@ -210,7 +210,7 @@ class TakesCostModel(Protocol):
 
     @property
     def cost_choice(self) -> CostChoice | None:
-        """What was chosen, or None where the target's own model holds."""
+        """Chosen cost model, or None where the target's own holds."""
         ...
 
     def with_cost_model(self, choice: CostChoice) -> Any:

@@ -69,7 +69,7 @@ def held_files(files: Mapping[str, bytes]) -> ReadFile:
 
 
 def cost_model_text(description: toml_description.TomlDescription) -> str | None:
-    """What a description says of its cost model; None where it says nothing that is a text."""
+    """Cost model text of a description; None where it has none."""
     return cost_model_texts(description).get(COST_KEY[1])
 
 
@@ -147,7 +147,7 @@ FEW_HINT = "period and bound hold for these times alone; measure the longest ker
 
 @dataclass(frozen=True)
 class CostCoverage:
-    """What measured times account for.
+    """Share of kernels and time that measurements cover.
 
     Attributes:
         ops: ops that chips run.
@@ -173,7 +173,7 @@ class CostCoverage:
 
     @property
     def hint(self) -> str | None:
-        """What to do about a small share."""
+        """Remedy for a small share."""
         return FEW_HINT if self.measured_ops and self.share < ENOUGH else None
 
 
@@ -185,7 +185,7 @@ def measured_costs(model: CostModel) -> MeasuredCosts | None:
 
 
 def coverage(kernels: Iterable[tuple[CostModel, Sequence[ir.Node]]]) -> CostCoverage:
-    """What models measured of kernels; each is one op, or ops that run as one."""
+    """Coverage of kernels by measured models; each is one op, or ops that run as one."""
     ops = measured = 0
     seconds: list[float] = []
     measured_s: list[float] = []

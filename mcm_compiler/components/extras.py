@@ -30,7 +30,7 @@ def missing_modules(extra: str) -> tuple[str, ...]:
 
 
 def install_command(extra: str) -> str:
-    """What installs an extra."""
+    """Command that installs an extra."""
     return f'pip install "mcm-compiler[{extra}]"'
 
 

@@ -1,4 +1,4 @@
-"""What the chips of a target cannot run, and what becomes of it: the host runs it, or nobody."""
+"""Ops that the chips of a target cannot run, and their fate: the host runs them, or nobody."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Found = Mapping[ir.Node, Unsupported]
 
 
 def runs_on_host(model: CostModel, nodes: Sequence[ir.Node]) -> bool:
-    """Whether a kernel of `nodes` is one that the host runs, so that no chip holds its weights."""
+    """Return whether the host runs a kernel of `nodes`, so that no chip holds its weights."""
     return _knows_host_ops(model) and any(model.on_host(node) for node in nodes)
 
 
@@ -47,7 +47,7 @@ def unsupported_ops(target: Described, nodes: Sequence[ir.Node]) -> dict[ir.Node
 
 
 def fallback_of(target: Described, options: CompileOptions) -> Fallback:
-    """What becomes of ops that chips cannot run; where the user leaves it open, the target says."""
+    """Fate of ops that chips cannot run; where the user leaves it open, the target decides."""
     if options.fallback is not None:
         return options.fallback
     return target.fallback if isinstance(target, SupportsOps) else "host"

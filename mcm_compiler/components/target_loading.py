@@ -57,7 +57,7 @@ def load_package(name_or_path: str | os.PathLike[str]) -> Package:
 
 
 def _checked(make: Callable[[], Package], name: str) -> Package:
-    """What `make` makes, if its machine can be.
+    """Return the package that `make` makes, if its machine is valid.
 
     Raises:
         CompileError: for a machine that cannot be.
@@ -96,7 +96,7 @@ def given_target(target: str | os.PathLike[str] | Target) -> Target:
 
 
 def has_name(target: str | os.PathLike[str] | P) -> TypeGuard[P]:
-    """Whether something is a target rather than a name or a path, as far as its name tells."""
+    """Return whether something is a target rather than a name or a path, judging by its name."""
     named = isinstance(getattr(target, "name", None), str)
     return named and not isinstance(target, type | os.PathLike)
 

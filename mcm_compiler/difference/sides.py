@@ -1,4 +1,4 @@
-"""What a comparison knows of each of both folders, read from folders of `mcmc compile`."""
+"""Sides of a comparison, read from folders of `mcmc compile`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcm_compiler.report.sentences import place_name, resource_name
 from mcm_compiler.report.verdict.claims import verdict_of
 
 MALFORMED = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
-"""What reading raises where a stored report is not of the published schema."""
+"""Errors of reading a stored report that is not of the published schema."""
 
 CHIP_PROPERTY = "mcm.chip"
 """Of a node of the annotated model: the chips that it runs on."""
@@ -32,7 +32,7 @@ _KINDS: Mapping[str, LoadKind] = {"link": "links", "host": "host", "memory": "of
 
 @dataclass(frozen=True)
 class Load:
-    """What a resource works per inference.
+    """Work of a resource per inference.
 
     Attributes:
         kind: of the resource.
@@ -114,7 +114,7 @@ def read_package(path: Path) -> Side:
 
 
 def malformed_refused(path: Path, read: Callable[[], Side]) -> Side:
-    """What `read` gives.
+    """Return what `read` gives.
 
     Raises:
         CompileError: MCM-U080 where it finds something that is not of the schema.

@@ -249,7 +249,7 @@ def time_text(seconds: float | None, place: str | None) -> str:
 
 
 def setting_rows(found: Difference) -> list[Cells]:
-    """What was given otherwise, below a head; empty where nothing was."""
+    """Settings that differ, below a head; empty where none do."""
     if not found.settings:
         return []
     rows: list[Cells] = [["  ", "A", "B"]]

@@ -1,4 +1,4 @@
-"""What a project file says of one model: sizes, where each comes from, state and profiles."""
+"""Entry of a project file for one model: sizes, their origins, state and profiles."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Sizes:
     )
 
     def numbers(self) -> tuple[object, ...]:
-        """What is compared: without where sizes come from."""
+        """Numbers to compare, without where sizes come from."""
         return (
             tuple((name, found.size) for name, found in self.dims.items()),
             tuple((name, shape) for name, (shape, _) in self.shapes.items()),
@@ -46,7 +46,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class ModelDraft:
-    """What is said of one model.
+    """Draft of one model's entry.
 
     Attributes:
         model: its path below the folder, with slashes.

@@ -1,4 +1,4 @@
-"""What an op asks of the sizes of its inputs: equations between sizes, and least sizes.
+"""Constraints of an op on the sizes of its inputs: equations between sizes, least sizes.
 
 Only what holds of every run that succeeds is an equation. Where an op also takes a size of 1, as
 the broadcasting ones do, the equation is weak.
@@ -83,7 +83,7 @@ class _Node:
 
 
 def asked_of(node: ir.Node, shapes: Mapping[str, Shape]) -> list[Asked]:
-    """What an op asks of the symbols in the shapes of its inputs."""
+    """Constraints of an op on the symbols in the shapes of its inputs."""
     rule = _RULES.get(node.op_type)
     if rule is None:
         return []
@@ -229,7 +229,7 @@ def _einsum(op: _Node) -> Iterator[Asked]:
 
 
 def _scan(op: _Node) -> Iterator[Asked]:
-    """What the body declares of its inputs: states as they are, sequences without their axis."""
+    """Declarations of a body about its inputs: states as they are, sequences without their axis."""
     body = op.node.attributes.get("body")
     sequences = op.whole("num_scan_inputs", 0)
     if body is None or body.type is not ir.AttributeType.GRAPH:

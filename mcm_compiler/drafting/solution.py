@@ -35,7 +35,7 @@ class Found:
 
 @dataclass(eq=False)
 class Solution:
-    """What follows for the symbols of a model.
+    """Solution for the symbols of a model.
 
     Attributes:
         found: sizes by key.

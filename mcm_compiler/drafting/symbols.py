@@ -128,7 +128,7 @@ def inferred_shapes(opened: OpenModel, sizes: Mapping[str, int]) -> dict[str, Sh
 
 
 def contradiction(opened: OpenModel, sizes: Mapping[str, int]) -> str | None:
-    """What onnx's inference says against sizes of all symbols, or None where it says nothing.
+    """Contradiction of onnx's inference to sizes of all symbols, or None.
 
     Raises:
         CompileError: MCM-I018 if the inference crashes or goes on and on.

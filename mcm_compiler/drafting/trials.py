@@ -20,7 +20,7 @@ OTHERS = (32, 64, 16, 8, 28, 128, 224, 256, 299, 4, 20, 24, 12, 10, 96, 48, 512,
 """Sizes that are tried one after the other where a guess does not run."""
 
 NOT_SEEN = "not seen to run"
-"""What is said of guesses with which no run succeeded."""
+"""Note on guesses with which no run succeeded."""
 
 MAX_RUNS = 24
 """Runs of a model in onnxruntime, at most; half of them for what faults speak of."""
@@ -134,7 +134,7 @@ class _Search:
         self.first_reason: str | None = None
 
     def is_over(self, runs: int, tried: int) -> bool:
-        """Whether this many runs, or this many sizes, were tried; of large models fewer sizes."""
+        """Return whether this many runs or sizes were tried; of large models fewer sizes."""
         visited = MAX_VISITED // (len(self._opened.model.graph) + 1)
         most = max(MIN_TRIED, min(tried, visited))
         return self.runs >= runs or len(self._told) >= most

@@ -145,7 +145,7 @@ _COPIED_BYTES = 1 << 20
 def spelt_alike(
     original: onnx.ModelProto, folder: Path, form: onnx.ModelProto, form_folder: Path
 ) -> bool:
-    """Whether the main graphs have the same ops, ends and weights; False where that is not plain.
+    """Return whether the main graphs have the same ops, ends and weights; False where unclear.
 
     Functions and bodies of control flow are never plain.
 
@@ -196,7 +196,7 @@ def _type(proto: onnx.TypeProto) -> bytes:
 
 
 def _same_attributes(left: onnx.NodeProto, right: onnx.NodeProto) -> bool:
-    """Whether attributes have the same bits; False where their values are not in them alone."""
+    """Return whether attributes have the same bits; False where their values are elsewhere."""
     return len(left.attribute) == len(right.attribute) and all(
         a.type in _PLAIN
         and not a.ref_attr_name

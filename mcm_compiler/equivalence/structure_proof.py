@@ -113,7 +113,7 @@ Place = tuple[int, str]
 
 @dataclass(eq=False)
 class ChipValues:
-    """What was found.
+    """Values that were found.
 
     Attributes:
         ops: how many ops that are no constants the chips run.
@@ -289,7 +289,7 @@ class _Chain:
         )
 
     def result(self) -> ChipValues:
-        """What was found."""
+        """Values that were found."""
         found = ChipValues(len(self._made), made=self._made)
         found.reordered = self._parts is not None and self._parts.reordered
         still = self.open_ops() | (self._assumed & self._open.keys())
@@ -342,7 +342,7 @@ class _Chain:
 
 
 def difference(node: ir.Node, known: Numbers, numbers: ValueNumbers, source: SourceValues) -> str:
-    """What differs first: type, attribute, weight or wire; in words."""
+    """First difference: type, attribute, weight or wire; in words."""
     name = node.metadata_props.get(ORIGIN_PROPERTY, "")
     origin = source.nodes.get(name)
     if origin is None:

@@ -86,7 +86,7 @@ class _Integers:
 
 
 _WORDS = ("alpha", "beta", "gamma", "delta", "")
-"""What strings and string keys of maps are."""
+"""Strings and string keys of generated inputs."""
 
 
 def _random_value(

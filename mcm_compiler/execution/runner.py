@@ -105,7 +105,7 @@ def open_session(
 
 
 def lacking(refusal: CompileError) -> str | None:
-    """What onnxruntime lacks to run a model that may be right; None where it has another reason.
+    """Feature that onnxruntime lacks to run a model that may be right; None for another reason.
 
     That is an op that ONNX does not define, or a kernel for the types of a node.
 

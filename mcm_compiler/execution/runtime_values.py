@@ -68,7 +68,7 @@ def run_values(
 
 
 def is_exotic(dtype: np.dtype[Any]) -> bool:
-    """Whether a type comes from `ml_dtypes`; what its `kind` says differs from type to type."""
+    """Return whether a type comes from `ml_dtypes`; the meaning of its `kind` differs by type."""
     return dtype.isbuiltin == 2
 
 

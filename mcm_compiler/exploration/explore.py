@@ -51,7 +51,7 @@ MEASURES: Final[Mapping[Measure, Callable[[Mapping[str, Any]], float | None]]] =
     "area": lambda point: point.get("package_mm2"),
     "energy": lambda point: point.get("energy_j"),
 }
-"""What a point is simulated by, less being better; None where nothing is known of it."""
+"""Period by which a point is ranked, less being better; None where it is unknown."""
 
 
 def known_measures(points: Sequence[Mapping[str, Any]]) -> tuple[Measure, ...]:
@@ -93,7 +93,7 @@ def _beaten(values: np.ndarray[Any, np.dtype[np.float64]]) -> Bools:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for.
+    """Request of an exploration.
 
     Attributes:
         models: paths, or `zoo:NAME`.

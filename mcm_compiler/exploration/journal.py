@@ -1,4 +1,4 @@
-"""What an exploration has found so far, in a file next to its result.
+"""Results of an exploration so far, in a file next to its final result.
 
 A line for each point, written as it comes, so that a killed exploration goes on where it was. The
 file goes when the result is written. A last line without an end was cut off, and counts as none.
@@ -208,7 +208,7 @@ Attributes:
 
 
 class Exploration(TypedDict):
-    """What `mcmc explore` found. Equal requests and versions give equal bytes.
+    """Results of `mcmc explore`. Equal requests and versions give equal bytes.
 
     Attributes:
         schema_version: version of this schema.

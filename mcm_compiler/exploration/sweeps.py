@@ -23,7 +23,7 @@ MAX_DIGITS = 30
 _RANGE = re.compile(r"(?P<first>[^.].*?|\.\d.*?)\.\.(?P<last>[^:]+)(?::(?P<step>.+))?")
 
 Settings = dict[str, Value]
-"""What a point sets, by key, in the order of the sweeps."""
+"""Settings of a point, by key, in the order of the sweeps."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def setting_text(value: bool | float | str) -> str:
 
 
 def settings_text(point: Mapping[str, Any]) -> str:
-    """What a point sets, such as `package.num_chips=4, chip.sram_mib=16`."""
+    """Settings of a point as text, such as `package.num_chips=4, chip.sram_mib=16`."""
     return ", ".join(f"{key}={setting_text(value)}" for key, value in point["settings"].items())
 
 

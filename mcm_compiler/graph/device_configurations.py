@@ -41,7 +41,7 @@ class _Scope:
 def with_device_configurations(
     proto: onnx.ModelProto, read: Callable[[onnx.ModelProto], ir.Model]
 ) -> ir.Model:
-    """What `read` makes of a model, with the device configurations of nodes outside functions.
+    """Return the model of `read`, with the device configurations of nodes outside functions.
 
     Args:
         proto: unchanged afterwards.

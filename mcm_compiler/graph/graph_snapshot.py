@@ -1,4 +1,4 @@
-"""What a graph was like at one moment, so that a change of it is noticed whoever made it.
+"""Snapshot of a graph, so that a change of it is noticed whichever code made it.
 
 Passes need not say what they changed: the manager compares. One look costs time linear in the
 size of the graph; weights take part by the identity of their tensors, whose values are not read.
@@ -47,7 +47,7 @@ class GraphSnapshot:
 
 
 def snapshot(model: ir.Model) -> GraphSnapshot:
-    """What `model` is like now; linear in its size."""
+    """Take a snapshot of `model`; linear in its size."""
     objects: list[Any] = []
     parts: list[int] = [hash(tuple(sorted(model.opset_imports.items())))]
     _add_graph(model.graph, objects, parts)

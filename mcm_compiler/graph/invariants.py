@@ -1,4 +1,4 @@
-"""What holds of every model between two passes."""
+"""Invariants of every model between two passes."""
 
 from __future__ import annotations
 

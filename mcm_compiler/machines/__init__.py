@@ -1,1 +1,1 @@
-"""What models run on: devices, channels that they share, and routes between them."""
+"""Machines: devices, channels that they share, and routes between them."""

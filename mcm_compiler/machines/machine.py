@@ -1,4 +1,4 @@
-"""What models run on, as arrays: devices, the channels between them, and the routes over channels.
+"""Machines as arrays: devices, the channels between them, and the routes over channels.
 
 A family of machines (a ring of chips, a mesh, servers of GPUs) describes itself once, as a
 `Machine`. Whatever is between a family's own spaces knows devices, channels and routes only: what
@@ -29,7 +29,7 @@ OFF_PACKAGE = -2
 """The place of off-package memory."""
 
 HOST_ROOT = -3
-"""What is behind a channel that everything between host and devices shares."""
+"""Root of a channel that everything between host and devices shares."""
 
 OFF_PACKAGE_ROOT = -4
 """The same for off-package memory."""
@@ -217,7 +217,7 @@ def row_of_places(source: int, destination: int, num_devices: int) -> int:
 
 
 def machine_faults(machine: Machine) -> list[str]:
-    """What is wrong with the numbers of a machine, in sentences; empty where nothing is.
+    """Contradictions in the numbers of a machine, in sentences; empty where there are none.
 
     Besides lengths and ranges: each route must lead from where it begins to where it ends, without
     a place twice. `route_circle` looks at all routes together.

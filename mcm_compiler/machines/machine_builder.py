@@ -145,7 +145,7 @@ def equal_shares(devices: int, machine: Machine) -> list[tuple[int, int]]:
 
 
 def shares_alike(machine: Machine, each: int, count: int) -> bool:
-    """Whether consecutive devices can be divided among pipelines that do not notice each other.
+    """Return whether consecutive devices can be divided among independent pipelines.
 
     Device `r * each + c` then stands in for device c, for all r: it is of the same kind, has as
     much memory and is as fast, its routes to devices of its own share and to the host go over

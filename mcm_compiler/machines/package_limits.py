@@ -17,7 +17,7 @@ HostIo = Literal["any", "ends"]
 package, each of which takes inputs in and gives outputs out."""
 
 Forwarding = Literal["engine", "router"]
-"""Who passes a tensor on that a chip does not want itself: its compute engine, with a copy (a
+"""Part that passes on a tensor that its chip does not read: the compute engine, with a copy (a
 relay), or its router, which takes no time of the chip and has buffers of its own."""
 
 
@@ -199,7 +199,7 @@ def machine_limits(machine: Machine) -> PackageLimits:
 
 @dataclass(frozen=True)
 class ChipWork:
-    """What one inference asks of a chip, as far as it costs energy.
+    """Work of one inference on a chip, as far as it costs energy.
 
     Attributes:
         macs: multiply-accumulates on the chip, that is, half of its operations.
@@ -272,7 +272,7 @@ class EnergyCosts:
 
 @dataclass(frozen=True, eq=False)
 class UnitEnergies:
-    """What each part of a placement problem of N units and T tensors costs wherever it is.
+    """Energy of each part of a placement problem of N units and T tensors wherever it is.
 
     Attributes:
         unit_j: `[N]`, joules of arithmetic, SRAM and round trips to the host of each unit, once for

@@ -122,7 +122,7 @@ LISTED = 200
 
 
 def sensitivity_section(compiled: Compiled) -> Section | None:
-    """What if, with all else equal; None where nobody asked."""
+    """Effects of other resources, with all else equal; None where nobody asked."""
     rows = compiled.report.get(SENSITIVITY_SECTION)
     if not rows:
         return None
@@ -216,7 +216,7 @@ def _sizes_as_dots(report: Mapping[str, Any]) -> list[Dot]:
 
 
 def host_section(compiled: Compiled) -> Section | None:
-    """What the host runs for the chips."""
+    """Ops that the host runs for the chips."""
     sentences = host_sentences(compiled.report)
     if not sentences:
         return None
@@ -226,7 +226,7 @@ def host_section(compiled: Compiled) -> Section | None:
 
 
 def verification_section(compiled: Compiled) -> Section | None:
-    """What was compared and proven."""
+    """Comparisons and proofs."""
     verification = compiled.report["verification"]
     if verification is None:
         return None

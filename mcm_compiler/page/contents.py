@@ -1,4 +1,4 @@
-"""What a page consists of: answers, and sections of text, tables and pictures, as plain data.
+"""Contents of a page: answers, and sections of text, tables and pictures, as plain data.
 
 Whoever makes a page fills these records, and `page_bytes` writes them. Texts may come from models:
 they are escaped there, and nothing here is markup but `Section.drawings`.
@@ -176,7 +176,7 @@ class Compiled:
 
     @cached_property
     def program(self) -> LoweredProgram | None:
-        """What the chips run; None where nothing was lowered."""
+        """Lowered program of the chips; None where nothing was lowered."""
         if self.folder is None or layout.PROGRAM not in self.folder.manifest.files:
             return None
         return self.folder.program
@@ -329,7 +329,7 @@ _HEAD = (
     b'<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;; '
     b"script-src &#39;sha256-"
 )
-"""What all pages begin with, up to what differs from version to version."""
+"""Beginning of all pages, up to what differs from version to version."""
 
 
 def is_page(path: Path) -> bool:
@@ -357,7 +357,7 @@ def page_bytes(page: Page) -> bytes:
 
 
 def content_security_policy(script: str, style: str) -> str:
-    """What the page may do: run this script, use this style, and nothing else."""
+    """Policy of the page: run this script, use this style, and nothing else."""
     return (
         f"default-src 'none'; script-src '{source_hash(script)}'; "
         f"style-src '{source_hash(style)}'; base-uri 'none'; form-action 'none'"

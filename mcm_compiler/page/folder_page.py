@@ -12,7 +12,7 @@ from mcm_compiler.page.contents import Compiled, page_bytes
 from mcm_compiler.processes.staging import write_whole
 
 MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
-"""What making a page raises where a stored report is not of the published schema."""
+"""Errors of making a page where a stored report is not of the published schema."""
 
 
 def write_page_beside(folder: Path) -> Path:

@@ -154,7 +154,7 @@ def graph_data(
     sources: Ints,
     destinations: Ints,
 ) -> dict[str, Any]:
-    """What the page draws of a graph of N boxes and E edges.
+    """Data of a drawn graph of N boxes and E edges.
 
     Args:
         names: `[N]`.

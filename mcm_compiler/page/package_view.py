@@ -25,7 +25,7 @@ from mcm_compiler.text.units import bytes_text, percent_text, seconds_text
 Row = Mapping[str, Any]
 
 _OUTSIDE = {HOST_ROOT: HOST, OFF_PACKAGE_ROOT: OFF_PACKAGE}
-"""What is drawn for the two ends of a channel that all chips share."""
+"""Drawn names of the two ends of a channel that all chips share."""
 
 
 def package_section(compiled: Compiled) -> Section | None:

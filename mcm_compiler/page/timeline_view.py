@@ -29,7 +29,7 @@ PERIODS = 4
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """What one resource does: M slices, one after another.
+    """Slices of one resource: M, one after another.
 
     Attributes:
         name: of the resource.
@@ -77,7 +77,7 @@ def timeline_section(compiled: contents.Compiled) -> contents.Section | None:
 
 
 def timeline_data(rows: Sequence[Row], labels: Sequence[str], span_s: float) -> dict[str, Any]:
-    """What the page draws of rows of slices."""
+    """Data of drawn rows of slices."""
 
     def joined(parts: list[Any]) -> Any:
         return np.concatenate(parts) if parts else np.zeros(0)

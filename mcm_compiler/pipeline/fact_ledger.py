@@ -112,7 +112,7 @@ class FactLedger:
             self._nodes = frozenset(model.graph)
 
     def _is_anew(self, name: str, facts: _Held) -> bool:
-        """Whether a fact is another one than before; on nodes that are new it is no other."""
+        """Return whether a fact differs from the one before; on new nodes it never does."""
         old, new = self._facts.get(name), facts[name]
         if not isinstance(new, _OfNodes):
             return old is not new

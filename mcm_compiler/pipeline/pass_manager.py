@@ -280,7 +280,7 @@ def _check_result(
 
 
 def _misplaced(folder: Path) -> list[str]:
-    """What is in a staging folder and cannot lie in an output folder, one sentence each."""
+    """Entries of a staging folder that an output folder cannot have, one sentence each."""
     if not folder.is_dir():
         return []
     wrong: list[str] = []

@@ -32,7 +32,7 @@ AnyKey = AnnotationKey[Any]
 
 @dataclass
 class PassContext:
-    """What a pass may know and use besides the model.
+    """Services of a compile that a pass may use besides the model.
 
     Attributes:
         target: the package that the model is compiled for. A pass may replace it by the same one
@@ -163,7 +163,7 @@ def _build(spec: spec_text.Spec) -> Pass:
 
 
 def _fault_of(step: Pass) -> str | None:
-    """What a pass says of itself and cannot mean; a plug-in's may say anything."""
+    """Fault in a pass's own declarations; a plug-in's may be anything."""
     for name in ("requires", "uses", "provides", "preserves", "invalidates"):
         keys: Any = getattr(step, name)
         if not isinstance(keys, tuple) or not all(isinstance(k, AnnotationKey) for k in keys):

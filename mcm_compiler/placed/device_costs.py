@@ -45,7 +45,7 @@ class TakesDeviceCosts(Protocol):
 
     @property
     def cost_choices(self) -> Mapping[str, cost_choice.CostChoice]:
-        """What was chosen, by kind; the box's own model holds for kinds that are not there."""
+        """Chosen cost models, by kind; the host's own model holds for kinds that are not there."""
         ...
 
     def device_costs(self, kind: str) -> CostModel:

@@ -1,4 +1,4 @@
-"""What a user can ask of a placement, validated once at the edge."""
+"""Options of a placement, validated once at the edge."""
 
 from __future__ import annotations
 

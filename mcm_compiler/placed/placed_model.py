@@ -1,4 +1,4 @@
-"""What a placement gives: everything that its folder and its report are made of."""
+"""Result of a placement: everything that its folder and its report are made of."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def placed_graph_section(read: ReadPlacement) -> Section:
 
 
 def search_section(read: ReadPlacement) -> Section | None:
-    """Who searched, and how the best score fell; None where there is no history."""
+    """Placers that searched, and how the best score fell; None where there is no history."""
     search, step = read.opened.record.search, read.opened.record.step
     lead = (
         f"{search.placer} simulated {count_text(search.evaluations, 'placement')}; "

@@ -74,7 +74,7 @@ class ReadPlacement:
 
     @cached_property
     def options(self) -> PlaceOptions:
-        """What was asked, as the placement says it."""
+        """Options of the placement, as its folder has them."""
         return recorded_options(self.opened)
 
     @cached_property
@@ -86,7 +86,7 @@ class ReadPlacement:
 
     @property
     def model(self) -> ir.Model:
-        """What was placed."""
+        """Placed model."""
         return self.opened.annotated if self.step is None else self.step
 
     @cached_property
@@ -130,7 +130,7 @@ class ReadPlacement:
 
     @cached_property
     def trace(self) -> StepTrace:
-        """What happens when in the step."""
+        """Trace of the step."""
         return self.evaluator.trace(self.device_of)
 
     @cached_property
@@ -141,7 +141,7 @@ class ReadPlacement:
 
     @cached_property
     def placed(self) -> PlacedModel:
-        """What the folder is written from; who searched, and how long, is taken from it."""
+        """Data that the folder is written from; searcher and search time are taken from it."""
         record, target = self.opened.record, self.opened.target
         said, search = record.model, record.search
         source = None if self.step is None else SOURCE.get(self.step)
@@ -185,7 +185,7 @@ class ReadPlacement:
 
 
 def recorded_options(opened: OpenedPlacement) -> PlaceOptions:
-    """What was asked of a placement, as far as its folder says it."""
+    """Options of a placement, as far as its folder has them."""
     record = opened.record
     model, asked = record.model, record.asked
     return PlaceOptions(
@@ -218,7 +218,7 @@ def checked_placement(folder: Path) -> ReadPlacement:
 
 
 def check_placement(read: ReadPlacement) -> str:
-    """Whether the placement is one of this model in this box, and all files say the same of it.
+    """Check that the placement is of this model on this host, and that all files agree.
 
     Raises:
         CompileError: MCM-D080 where it is not, MCM-V052 where the model declares other types or
@@ -252,7 +252,7 @@ def check_placement(read: ReadPlacement) -> str:
 
 
 def _check_declared(read: ReadPlacement) -> None:
-    """Whether the annotated model declares types and shapes, from which times follow, as they are.
+    """Check that the annotated model declares its true types and shapes, from which times follow.
 
     Raises:
         CompileError: MCM-V052 where it does not.

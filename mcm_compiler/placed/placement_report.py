@@ -119,7 +119,7 @@ Rows = list[list[str]]
 
 
 def step_rows(record: PlacementRecord) -> Rows:
-    """What the verdict leaves out: the argument of the bound, and how the placement was found."""
+    """Rows below the verdict: the argument of the bound, and how the placement was found."""
     step, search = record.step, record.search
     how = f"{search.method}, {count_text(search.evaluations, 'placement')} simulated"
     return [
@@ -130,7 +130,7 @@ def step_rows(record: PlacementRecord) -> Rows:
 
 
 def request_rows(record: PlacementRecord) -> Rows:
-    """What was asked, of what, and how it was searched, as `placement.json` has it."""
+    """Rows of the request and of the search, as `placement.json` has them."""
     data = record.to_dict()
     rows = [["compiler", record.compiler]]
     for section in ("model", "asked", "search"):

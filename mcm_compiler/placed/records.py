@@ -54,7 +54,7 @@ class PlacedSource:
 
 @dataclass(frozen=True)
 class Asked:
-    """What decides which placements are allowed, and how a step is simulated.
+    """Options that decide which placements are allowed, and how a step is simulated.
 
     Attributes:
         order: which ready op a free device starts.
@@ -71,7 +71,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Search:
-    """Who searched.
+    """Search of a placement.
 
     Attributes:
         placer: text form.
@@ -92,7 +92,7 @@ class Search:
 
 @dataclass(frozen=True)
 class StepFigures:
-    """What is claimed of the step.
+    """Claims about the step.
 
     Attributes:
         seconds: that it takes.
@@ -113,7 +113,7 @@ class StepFigures:
 
 @dataclass(frozen=True)
 class DeviceFigures:
-    """What a device does in the step.
+    """Figures of a device in the step.
 
     Attributes:
         device: its name.

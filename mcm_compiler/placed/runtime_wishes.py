@@ -35,7 +35,7 @@ def annotation_names(devices: int) -> tuple[str, ...]:
 
 
 def designators(box: Box) -> dict[str, str]:
-    """What onnxruntime calls each device of a box: GPUs have numbers, other devices have none."""
+    """Names of a host's devices in onnxruntime: GPUs have numbers, other devices have none."""
     return {
         device: device if device.startswith("gpu:") else device.partition(":")[0]
         for device in box.devices
@@ -45,7 +45,7 @@ def designators(box: Box) -> dict[str, str]:
 def onnxruntime_settings(
     box: Box, used: Sequence[int], names: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """What a session is opened with so that it takes the placement of `annotated.onnx`.
+    """Session options with which onnxruntime takes the placement of `annotated.onnx`.
 
     Args:
         box: the devices.
@@ -69,7 +69,7 @@ def onnxruntime_settings(
 
 
 def runtime_files(box: Box, device_of_node: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """What the folder has for runtimes, by name of file.
+    """Files of the folder for runtimes, by name.
 
     Args:
         box: the devices.

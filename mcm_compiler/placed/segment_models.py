@@ -142,7 +142,7 @@ def write_segments(
 
 
 def segment_entry(part: ChipModel, segments: Segments, box: Box) -> SegmentEntry:
-    """What the schedule says of a segment.
+    """Entry of a segment in the schedule.
 
     Args:
         part: its model.

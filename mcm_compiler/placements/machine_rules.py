@@ -128,7 +128,7 @@ def find_placement_violations(
 def unreached_by_host(
     machine: Machine, entering: Iterable[tuple[int, str]], leaving: Iterable[tuple[int, str]]
 ) -> list[Violation]:
-    """What the host would have to exchange with devices that it has no way to, or they to it.
+    """Exchanges of the host with devices that it has no way to, or they to it.
 
     Args:
         machine: what is placed on.

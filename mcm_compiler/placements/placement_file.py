@@ -59,7 +59,7 @@ class _Edge(Struct, frozen=True, rename="camel"):
 
 
 class _PlacementFile(Struct, frozen=True, rename=_LIMITS):
-    """What a file holds."""
+    """Content of a file."""
 
     max_size_per_fpga: json_text.Amount
     max_fpgas: Devices

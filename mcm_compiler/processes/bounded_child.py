@@ -33,7 +33,7 @@ def can_fork() -> bool:
 def answer_of_child(
     work: Callable[[], bytes], growth_bytes: int, cpu_s: int | None = None
 ) -> bytes:
-    """What `work` returns in a child that can write nothing to the terminal.
+    """Result of `work` in a child that can write nothing to the terminal.
 
     The limits are on memory and on computing; a child that waits is waited for, so that what is
     learnt does not depend on the clock. Where this process may not fork (`may_fork`), the child is

@@ -22,7 +22,7 @@ _STATM = Path("/proc/self/statm")
 
 
 class _Reclaimer:
-    """What the process had in use after the last collection, or at the first look."""
+    """Memory that the process used after the last collection, or at the first look."""
 
     def __init__(self) -> None:
         self.kept_bytes: int | None = None

@@ -26,11 +26,11 @@ whole group of processes, of which one hands on what it got."""
 
 
 class EndingError(BaseException):
-    """What ends a command besides signals, and passes all that handles errors."""
+    """End of a command by other causes than signals; it passes all that handles errors."""
 
 
 class _State:
-    """What this process knows of signals.
+    """Signal state of this process.
 
     Attributes:
         number: the first that came, or None.
@@ -55,7 +55,7 @@ def heeded(numbers: tuple[int, ...] = ENDING) -> list[int]:
 
 
 def line_of(number: int) -> str:
-    """What is printed: `interrupted`, or the name of a signal that is not of a keyboard."""
+    """Printed name: `interrupted`, or the name of a signal that is not of a keyboard."""
     if number == signal.SIGINT:
         return "interrupted"
     return f"interrupted by {signal.Signals(number).name}"
@@ -125,7 +125,7 @@ def stop_if_asked() -> None:
 
 
 def asked_to_end(leaving: SystemExit) -> bool:
-    """Whether this is how a signal leaves, rather than a call of `sys.exit` in foreign code."""
+    """Return whether a signal leaves in this way, rather than `sys.exit` in foreign code."""
     if _state.number is not None:
         return True
     # Any object may be the code of foreign code.
@@ -133,7 +133,7 @@ def asked_to_end(leaving: SystemExit) -> bool:
 
 
 def ends_the_command(error: BaseException) -> bool:
-    """Whether this ends the command because its user or system says so, and is nobody's fault."""
+    """Return whether the user or the system ends the command, which is no fault."""
     if isinstance(error, SystemExit):
         return asked_to_end(error)
     return isinstance(error, (KeyboardInterrupt, EndingError))

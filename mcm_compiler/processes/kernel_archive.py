@@ -33,7 +33,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class FunctionKernels:
-    """What an archive holds of one function.
+    """Kernels of one function in an archive.
 
     Attributes:
         stamp: digest of its source file, in hex.
@@ -135,7 +135,7 @@ class ArchiveError(Exception):
 
 @dataclass(frozen=True)
 class KernelHeader:
-    """What the kernels of an archive are for.
+    """Platform and versions that the kernels of an archive are for.
 
     Attributes:
         python: the interpreter's cache tag, such as `cpython-311`.
@@ -256,7 +256,7 @@ def _unfit(header: KernelHeader, archive: Path) -> str:
 
 
 def _others_may_write(place: Path) -> bool:
-    """Whether somebody may write there who is not the owner, root or in the user's own group.
+    """Return whether users may write there other than the owner, root or the user's own group.
 
     What is read from the archive is executed.
     """

@@ -101,7 +101,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _is_unreaped(pid: int) -> bool:
-    """Whether a process has ended, and nobody has asked how: some first processes never do."""
+    """Return whether a process has ended unreaped: some first processes never reap."""
     try:
         status = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:

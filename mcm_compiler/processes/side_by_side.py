@@ -19,7 +19,7 @@ def usable_cores() -> int:
 
 
 def side_by_side(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
-    """What a function says of each item, in their order, asked on all cores that there are.
+    """Results of a function for each item, in their order, computed on all cores.
 
     Args:
         function: does not depend on what else it is asked.

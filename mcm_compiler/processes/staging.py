@@ -149,7 +149,7 @@ def _exists(destination: Path) -> CompileError:
 
 
 def _foreign(destination: Path) -> Path | None:
-    """What makes `destination` more than an empty folder or an output folder; None for those.
+    """Name of what makes `destination` more than an empty or output folder; None for those.
 
     A manifest alone proves nothing, since many projects have a file of that name: it must list
     every other file of the folder.
@@ -183,7 +183,7 @@ def is_output_folder(path: Path) -> bool:
 
 
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
-"""What the system says when something is in the way of a rename."""
+"""Error numbers of the system when something is in the way of a rename."""
 
 _MAX_MOVES = 100
 """Tries to replace a folder that other compiles replace all the time."""

@@ -117,7 +117,7 @@ def build(
 
 
 class _Build:
-    """What a build knows of its cells before any is worked on.
+    """State of a build before any cell is worked on.
 
     Attributes:
         output: folder of the output folders.
@@ -214,7 +214,7 @@ class _Build:
         return replace(outcome, diagnostics=tuple(told))
 
     def notes(self, cells: Sequence[Cell]) -> list[Diagnostic]:
-        """What was accepted, and what the accepted baseline has beyond the cells."""
+        """Notes on accepted figures, and on those that the baseline has beyond the cells."""
         found = self._accepted.notes()
         reason = self._cache.signer.reason
         if self._options.use_cache and reason:

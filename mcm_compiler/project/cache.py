@@ -393,7 +393,7 @@ def _of_page(key: str, content: bytes) -> tuple[str, str, str]:
 
 
 def _stamps_of(entry: CacheEntry, destination: Path) -> list[object]:
-    """What the system says of the files of both folders, and what else is in them."""
+    """Stamps of the files of both folders, and names of other entries."""
     return [str(destination.absolute()), *map(_stamps, (entry.folder / OUTPUT, destination))]
 
 

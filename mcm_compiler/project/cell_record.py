@@ -1,4 +1,4 @@
-"""What became of a cell, as it is kept in the cache: verdicts, figures and diagnostics."""
+"""Outcome of a cell, as kept in the cache: verdicts, figures and diagnostics."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class StoredDiagnostic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a compile and its check found out.
+    """Findings of a compile and its check.
 
     Attributes:
         figures: None where the compile failed.

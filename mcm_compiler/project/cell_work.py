@@ -81,7 +81,7 @@ class CellJob:
 
 @dataclass(frozen=True)
 class CellResult:
-    """What became of it.
+    """Outcome of a cell's work.
 
     Attributes:
         record: of compile and check.

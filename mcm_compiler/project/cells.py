@@ -60,7 +60,7 @@ class Cell:
 
 
 def target_names(plugins: tuple[Path, ...]) -> Callable[[str], bool]:
-    """Whether a name is that of a target; plug-in files run when one is not known without them.
+    """Return whether a name is a target's; plug-in files run when one is not known without them.
 
     Raises:
         CompileError: from the function, as `load_plugin`.

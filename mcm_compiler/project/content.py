@@ -117,7 +117,7 @@ class Content:
         return [name for name in names if _is_file(model.parent / name)]
 
     def _test_data(self, model: Path) -> dict[str, Any] | None:
-        """What is next to a model and is compared with it; None where nothing does."""
+        """Test data next to a model and compared with it; None where there are none."""
         folders = sorted(path for path in model.parent.glob(_DATA_SETS) if path.is_dir())
         if not folders:
             return None
@@ -248,7 +248,7 @@ def _texts(values: Any) -> Iterator[str]:
 
 
 PLUGIN_GROUPS = "mcm_compiler."
-"""What the names of the entry-point groups of components begin with."""
+"""Prefix of the entry-point groups of components."""
 
 _CODE = (".py", ".so", ".pyd", ".toml", ".json", ".npz")
 

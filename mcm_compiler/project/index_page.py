@@ -50,7 +50,7 @@ _HEADS = ("", "code", "what", "where", "what to do")
 
 @dataclass(frozen=True)
 class Build:
-    """What an index tells of.
+    """Build that an index shows.
 
     Attributes:
         name: of the project.
@@ -182,7 +182,7 @@ def _stored_figures(folder: Path) -> CellFigures | None:
 
 
 def _told(key: str, title: str, outcomes: Sequence[CellOutcome]) -> Section | None:
-    """What is said of each of some cells, a table for each."""
+    """Statements about some cells, a table for each."""
     if not outcomes:
         return None
     tables = [

@@ -149,7 +149,7 @@ def _refuse_foreign(
 
 
 def unproven_note(cell: Cell, error: Exception, cache: BuildCache) -> Diagnostic:
-    """What is printed where an entry is not used."""
+    """Note where an entry is not used."""
     return tampered(TamperedError(str(error)), cache.root, cell.title)
 
 

@@ -1,4 +1,4 @@
-"""What a project file says, as it was read: nothing is looked up yet, and nothing compiled."""
+"""Content of a project file as read: nothing is looked up yet, and nothing compiled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_TARGETS = ("mcm36",)
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What a compiled model has to reach; None where nothing is asked.
+    """Thresholds of a compiled model; None where nothing is asked.
 
     Attributes:
         min_throughput_per_s: inferences per second.
@@ -55,7 +55,7 @@ class ExpectedFailure:
 
 @dataclass(frozen=True)
 class Settings:
-    """What defaults, models and profiles may all say; what is None or empty is not said.
+    """Settings that defaults, models and profiles may all have; None or empty is unset.
 
     Attributes:
         targets: names of targets, or paths of descriptions.

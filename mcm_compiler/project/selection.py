@@ -122,7 +122,7 @@ def _matches(root: Path, given: str, skipped: list[Path]) -> list[tuple[str, Pur
 
 
 def pattern_of(text: str) -> re.Pattern[str]:
-    """What a pattern matches: `*` and `?` within a name, `[...]` one character, `**` any depth."""
+    """Compile a pattern: `*` and `?` within a name, `[...]` one character, `**` any depth."""
     given = PurePosixPath(text).parts
     # Several in a row mean one, and would be tried in every combination.
     parts = [

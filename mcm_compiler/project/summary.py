@@ -18,7 +18,7 @@ MAX_TOLD = 50
 """Cells whose diagnostics are written out."""
 
 FIGURES = ("throughput", "change", "period", "gap", "latency", "chips")
-"""What a table tells of a cell besides its name and its result."""
+"""Columns of a table besides a cell's name and result."""
 
 _HEAD = f"| cell | result | {' | '.join(FIGURES)} |\n|---|---|{'---:|' * len(FIGURES)}\n"
 

@@ -1,4 +1,4 @@
-"""What the values of a project file may be, and what they are read as."""
+"""Allowed values of a project file, and their types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class UnfitError(ValueError):
 
 @dataclass(frozen=True)
 class Rule:
-    """What the value of a key may be.
+    """Rule for the value of a key.
 
     Attributes:
         words: what it may be, for messages and the reference.
@@ -251,7 +251,7 @@ def code() -> Rule:
 
 
 def _named(name: str, read: Callable[..., Any], *arguments: Any) -> Any:
-    """What `read` gives, with the name in what it says of a value that does not fit."""
+    """Return what `read` gives, with the name in its message about a value that does not fit."""
     try:
         return read(*arguments)
     except UnfitError as error:

@@ -30,7 +30,7 @@ _LIMIT = re.compile(r"(?:--max-latency|\bmax_latency(?:_s)?)\b")
 
 @dataclass(frozen=True)
 class CellOutcome(Outcome):
-    """What became of a cell of a build.
+    """Outcome of a cell of a build.
 
     Attributes:
         cell: the cell.
@@ -131,7 +131,7 @@ def missed(cell: Cell, figures: CellFigures) -> list[Diagnostic]:
 
 
 def _as_expected(cell: Cell, record: CellRecord) -> tuple[Diagnostic, ...]:
-    """What is told where a failure is expected."""
+    """Diagnostics where a failure is expected."""
     expected = cell.expected
     if expected is None:
         return record.diagnostics

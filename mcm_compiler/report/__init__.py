@@ -1,1 +1,1 @@
-"""What a compile found out, as JSON, as Markdown and for the terminal."""
+"""Findings of a compile, as JSON, as Markdown and for the terminal."""

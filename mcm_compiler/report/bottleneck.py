@@ -123,7 +123,7 @@ def find_bottleneck(
 
 
 def channel_kind(source: int, destination: int) -> Literal["link", "host", "memory"]:
-    """What a channel connects: chips, a chip and the host, or a chip and off-package memory."""
+    """Ends of a channel: chips, a chip and the host, or a chip and off-package memory."""
     if source in (OFF_PACKAGE, OFF_PACKAGE_ROOT):
         return "memory"
     return "host" if HOST in (source, destination) else "link"
@@ -161,7 +161,7 @@ def _cause(
     simulation: SimulationResult,
     program: LoweredProgram | None,
 ) -> Iterator[str]:
-    """What sets the period, and what relieves it other than moves of ops."""
+    """Bottleneck, and remedies other than moves of ops."""
     if not found["sets_period"]:
         stalls = worst.stall_s if isinstance(worst, ChipActivity) else {}
         reason, waited = max(stalls.items(), key=lambda item: item[1], default=("", 0.0))
@@ -186,7 +186,7 @@ def _filling(
     heaviest: Kernel | None,
     program: LoweredProgram | None,
 ) -> str:
-    """What takes most of a resource's time."""
+    """Largest part of a resource's time."""
     ops, tensors = found["heaviest_ops"], found["heaviest_tensors"]
     if ops and worst.busy_s > 0:
         part = percent_text(ops[0]["seconds"] / worst.busy_s)
@@ -205,7 +205,7 @@ def _filling(
 def _advice(
     found: Bottleneck, heaviest: Kernel | None, moves: Moves, certificate: Certificate
 ) -> Iterator[str]:
-    """What moving ops would bring, and which pins are in the way."""
+    """Gains of moving ops, and the pins in the way."""
     name = found["heaviest_ops"][0]["name"] if found["heaviest_ops"] else None
     if heaviest is not None and (pin := _pin_of(heaviest, certificate)):
         yield f"the pin {quote(pin)} holds it there"
@@ -237,7 +237,7 @@ def _pin_of(kernel: Kernel, certificate: Certificate) -> str | None:
 
 
 def _what(move: MoveRow | PinnedMoveRow, heaviest: str | None) -> str:
-    """What goes, in words."""
+    """Description of the moved op."""
     name, ops = quote(move["name"]), move.get("ops", 1)
     if move["name"] == heaviest:
         text = "it" if ops == 1 else "them"

@@ -1,4 +1,4 @@
-"""What the report says of ops that chips lack and the host runs."""
+"""Host section of the report: ops that chips lack and the host runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def host_facts(
     simulation: SimulationResult | None,
     replicas: int,
 ) -> HostFacts | None:
-    """What the host runs for chips; None where it runs nothing.
+    """Facts about ops that the host runs for chips; None where it runs nothing.
 
     Args:
         target: the package.
@@ -146,7 +146,7 @@ def _link_share(
 
 
 def host_sentences(report: Mapping[str, Any]) -> list[str]:
-    """What the host runs, why, and what it costs; empty where it runs nothing."""
+    """Sentences about the host's ops, their reason and cost; empty where it runs nothing."""
     found = report.get(HOST_SECTION)
     if found is None:
         return []

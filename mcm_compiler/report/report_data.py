@@ -108,7 +108,7 @@ def verification_data(verification: Verification) -> verdict.VerificationFacts:
 
 
 def structure_data(proof: StructureProof) -> verdict.StructureFacts:
-    """What is proven by structure as JSON-able data."""
+    """Proof by structure as JSON-able data."""
     return row_of(verdict.StructureFacts, proof)
 
 

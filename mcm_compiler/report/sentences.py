@@ -23,7 +23,7 @@ def routing_phrase(report: Mapping[str, Any]) -> str:
 
 
 def learned_sentence(report: Mapping[str, Any]) -> str | None:
-    """What learned search added; None where none has run."""
+    """Sentence on the gain of learned search; None where none has run."""
     gain = report.get("learned_gain")  # reports of the first release lack it
     if gain is None:
         return None
@@ -177,7 +177,7 @@ def diagnostics_sentence(diagnostics: list[dict[str, Any]]) -> str:
 
 
 def changes_sentence(report: Mapping[str, Any]) -> str:
-    """What was added to the graph to make the partition executable."""
+    """Sentence on the ops added to make the partition executable."""
     rows = (
         ("clones", "cloned op", "cloned ops"),
         ("relays", "relay", "relays"),

@@ -22,7 +22,7 @@ NS_PER_S = 1e9
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """What one resource did: M slices one after another.
+    """Slices of one resource: M, one after another.
 
     Activities are numbered: first the kernels of the program, chip by chip in their order, then
     the hops.

@@ -1,1 +1,1 @@
-"""What a compile found out, and what it has not proven."""
+"""Findings of a compile, and what it has not proven."""

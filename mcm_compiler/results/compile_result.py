@@ -1,4 +1,4 @@
-"""What a compile hands out: everything that it found out, as data."""
+"""Result of a compile: everything that it found out, as data."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class CompileResult:
 
     @property
     def certificate(self) -> Certificate | None:
-        """What the compile can certify; None where nothing was placed."""
+        """Certificate of the compile; None where nothing was placed."""
         if self.problem is None or self.partition is None:
             return None
         replication = self.replication or Replication(1, self.problem.num_chips)

@@ -1,4 +1,4 @@
-"""What is known of a compile for another target, of which no output is written."""
+"""Figures of a compile for another target, of which no output is written."""
 
 # ruff: noqa: UP013 - a row of few keys is one line here
 
@@ -74,7 +74,7 @@ def without_placement(point: PlacedPoint) -> PointFacts:
 
 
 class SensitivityRow(PointFacts):
-    """What one change of hardware brings.
+    """Effect of one change of hardware.
 
     Attributes:
         resource: what was changed, such as `compute array`.

@@ -1,4 +1,4 @@
-"""What a file is that is not what its name says, by its first bytes."""
+"""Kinds of files, by their first bytes, where a file is not what its name says."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ from msgspec import Meta
 from mcm_compiler.diagnostics import quote
 
 _STEP = "  "
-"""What each level is indented by."""
+"""Indentation of each level."""
 
 
 def dump(data: Any) -> str:
@@ -93,7 +93,7 @@ def _text(data: Any, margin: str) -> str:
 
 
 def _other(data: Any) -> str:
-    """What is no list or object: finite numbers, and classes derived from plain ones."""
+    """Text of what is no list or object: finite numbers, and classes derived from plain ones."""
     return json.dumps(data, ensure_ascii=False, allow_nan=False)
 
 
@@ -276,7 +276,7 @@ _WORDS = {
     list: "a list",
     tuple: "a list",
 }
-"""What JSON calls the values of Python's types; others are objects."""
+"""JSON names of Python's types; others are objects."""
 
 
 class OutOfRangeError(UnreadableError):
@@ -304,7 +304,7 @@ def record_of(data: Any, kind: type[T], place: str = "") -> T:
 
 
 def _misfit(data: Any, kind: Any, place: str) -> UnreadableError:
-    """What is wrong with `data`, which stands at `place` and is no `kind`."""
+    """Describe `data`, which is at `place` and is no `kind`."""
     bare, bounds = _bare(kind)
     for step, part, part_kind in _parts(data, bare):
         try:

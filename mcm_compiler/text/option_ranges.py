@@ -1,4 +1,4 @@
-"""What the options of a component may be, declared above its class.
+"""Ranges of a component's options, declared above its class.
 
 As in
 

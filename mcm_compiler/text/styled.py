@@ -29,7 +29,7 @@ _WORDS = re.compile(r"\s*\S+\s*")
 
 
 class View(Protocol):
-    """What can be laid out."""
+    """Protocol of what can be laid out."""
 
     def lines(self, width: int) -> list[Line]:
         """Its lines, of at most `width` columns."""

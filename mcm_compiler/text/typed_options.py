@@ -146,7 +146,7 @@ def _plain(value: Any, kind: Any) -> Any:
 
 
 def _words(kind: Any, several: bool = False) -> str:
-    """What a type is called: `a tuple of whole numbers`."""
+    """Name of a type: `a tuple of whole numbers`."""
     origin, arguments = get_origin(kind) or kind, get_args(kind)
     if origin in (Union, UnionType):
         return " or ".join(_words(one, several) for one in arguments)

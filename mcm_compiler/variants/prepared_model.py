@@ -1,4 +1,4 @@
-"""What all variants of a target have in common: the model behind the passes that see no target."""
+"""Part that all variants of a target share: the model behind the passes that see no target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change of hardware would bring: the same model with twice and half of each resource.
+"""Effects of changes of hardware: the same model with twice and half of each resource.
 
 Targets with other numbers: the description of one, with some of its keys set again.
 """
@@ -23,7 +23,7 @@ from mcm_compiler.text.toml_description import parse_description, to_toml
 from mcm_compiler.variants.points import Prepared, failed_point, faster, is_of, no_slower, points_of
 
 Value = bool | int | float | str
-"""What a key can be set to."""
+"""Value of a key."""
 
 T = TypeVar("T", bound=Described)
 
@@ -42,7 +42,7 @@ class ChangedTarget(Generic[T]):
 
 
 def value_of(target: Described, key: str) -> Value | None:
-    """What the description of a target says under a dotted key; None where it says nothing.
+    """Value of a dotted key in a target's description; None where it has none.
 
     A table in an array is found by its `name`: `chip.small.sram_mib` is a key of that kind of chip.
     """
@@ -209,7 +209,7 @@ class Sensitivities:
         return start
 
     def rows(self, base: PlacedPoint) -> list[SensitivityRow]:
-        """What the changes bring, by the compile for the target."""
+        """Effects of the changes, compared with the compile for the target."""
         why = _NOT_FOUND if self._prepared.options.goal.plain else _OTHER_AIM
         return [_row(one, self._points[at], base, why) for at, one in enumerate(self._changes)]
 

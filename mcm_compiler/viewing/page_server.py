@@ -160,7 +160,7 @@ class _Answer(BaseHTTPRequestHandler):
         self._send(code, "text/plain", f"{int(code)} {HTTPStatus(code).phrase}\n".encode(), allow)
 
     def version_string(self) -> str:
-        """What the server says of itself."""
+        """Version string of the server."""
         return "mcmc"
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -181,7 +181,7 @@ def frame_bytes() -> bytes:
 
 
 def frame_policy() -> str:
-    """What the document may do: run this script, ask this server, show its page, and no more."""
+    """Policy of the document: run this script, ask this server, show its page, and no more."""
     return (
         f"default-src 'none'; script-src '{source_hash(_asset(FRAME_SCRIPT))}'; "
         f"style-src '{source_hash(_asset(FRAME_STYLE))}'; connect-src 'self'; frame-src 'self'; "
@@ -199,7 +199,7 @@ Stamp = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ShownPage:
-    """What is to be seen of a folder.
+    """Shown state of a folder.
 
     Attributes:
         content: the page, as `mcmc report --html` writes it.
@@ -259,7 +259,7 @@ def _made(folder: Path) -> ShownPage:
 
 
 def _stamp_of(folder: Path) -> Stamp | None:
-    """What tells one manifest from the next, copied ones with their times too; None without."""
+    """Stamp of a manifest that differs from the next one's, copied times too; None without."""
     try:
         told = (folder / MANIFEST).stat()
     except OSError:

@@ -177,7 +177,7 @@ def _after(kernels: Sequence[KernelNodes]) -> tuple[tuple[int, ...], ...]:
 
 @dataclass
 class _Memory:
-    """Who writes and reads the memory of which root, found by following the nodes in order.
+    """Writers and readers of each root's memory, found by following the nodes in order.
 
     Attributes:
         sent: transfers by output of the chip's model.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mcm_hardware.chip.op_support import OpSupport
 
 Dataflow = Literal["output_stationary", "weight_stationary"]
-"""What stays in the MAC array while operands stream through: a tile of the result, or of the
+"""Operand that stays in the MAC array while others stream through: a tile of the result, or of the
 second operand."""
 
 
@@ -21,7 +21,7 @@ STREAM_BUFFERS = 2
 is read."""
 
 ACTIVATION_PACKING = 1.25
-"""What estimates multiply the peak of live bytes by, as addresses may leave gaps (our choice)."""
+"""Factor on the peak of live bytes in estimates, as addresses may leave gaps (our choice)."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ from mcm_hardware.tensors.storage_widths import StorageWidths
 
 @dataclass(frozen=True)
 class HostLink:
-    """What every chip can count on between itself and the host.
+    """Link that every chip can count on between itself and the host.
 
     Attributes:
         bytes_per_s: rate each way.

@@ -1,4 +1,4 @@
-"""What a kernel, one op or a fused group, asks of a chip: engine work and bytes."""
+"""Demands of a kernel, one op or a fused group, on a chip: engine work and bytes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class KernelGemm:
 
 @dataclass(frozen=True)
 class KernelWork:
-    """What one kernel asks of a chip.
+    """Demands of one kernel on a chip.
 
     Attributes:
         gemms: work of the MAC array.
@@ -72,7 +72,7 @@ class KernelWork:
 
 
 def formula_work(node: ir.Node) -> Work | None:
-    """What the formula of `node` says, or None where it has none."""
+    """Work of `node` by its formula, or None where it has none."""
     formula = op_formulas().get((node.domain, node.op_type))
     return None if formula is None else formula(NodeShapes(node))
 

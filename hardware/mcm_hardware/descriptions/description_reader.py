@@ -116,7 +116,7 @@ class DescriptionReader:
 
     @property
     def faults(self) -> list[Diagnostic]:
-        """What is wrong, in the order of the file; past `MAX_FAULTS` only how much."""
+        """Faults in the order of the file; past `MAX_FAULTS` only their number."""
         listed = [fault for _, fault in sorted(self._faults, key=lambda found: found[0])]
         if not self._unshown:
             return listed

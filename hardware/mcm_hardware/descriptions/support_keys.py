@@ -1,4 +1,4 @@
-"""What chips can run: the keys of a description that list ops and element types."""
+"""Supported ops and element types: the keys of a description that list them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ _TYPES = {kind.name: kind for kind in ir.DataType if kind is not ir.DataType.UND
 def read_support(
     reader: DescriptionReader, values: Mapping[str, Any], table: str, more: Iterable[str] = ()
 ) -> OpSupport | None:
-    """What chips can run; None where a description lists nothing. Faults are noted by `reader`.
+    """Ops that chips can run; None where a description lists nothing. Faults are noted by `reader`.
 
     Args:
         reader: of the description.

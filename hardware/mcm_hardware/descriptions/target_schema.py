@@ -1,4 +1,4 @@
-"""What descriptions of targets are made of: keys with rules, tables, units in names of keys."""
+"""Parts of target descriptions: keys with rules, tables, units in names of keys."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def tables_of(keys: Iterable[str]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class DescriptionForm:
-    """What the description files of one family look like.
+    """Form of the description files of one family.
 
     Attributes:
         subject: what is described, such as `a ring package`.
@@ -183,7 +183,7 @@ UNITS: Mapping[str, str] = {
     "_pj": "picojoules",
     "_mm2": "square millimetres",
 }
-"""What the endings of keys mean."""
+"""Meaning of the endings of keys."""
 
 
 def unit_of(key: str) -> str:

@@ -103,7 +103,7 @@ class _Activities(NamedTuple):
 
 
 class _Ends(NamedTuple):
-    """What is at both ends of each transfer.
+    """Activities at both ends of each transfer.
 
     Attributes:
         maker: `[T]`, activity that its data comes from: the last hop of the transfer that it passes

@@ -288,7 +288,7 @@ def _reuse_problem(transfer: Transfer, transfers: Sequence[Transfer]) -> str | N
 
 
 def _end_problems(program: LoweredProgram) -> Iterator[tuple[str, str]]:
-    """What is wrong between kernels and transfers that exist."""
+    """Contradictions between kernels and transfers that exist."""
     transfers = program.transfers
     arrives: dict[tuple[str, int], int] = {}
     for index, transfer in enumerate(transfers):

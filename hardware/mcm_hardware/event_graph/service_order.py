@@ -146,7 +146,7 @@ def _waiters(wait_ptr: Longs, waits: Waits) -> tuple[Longs, Longs, Floats]:
 def serve_in_order(
     order: Longs, resource: Longs, num_resources: int, unordered: Bools
 ) -> tuple[Longs, Longs]:
-    """What each resource serves before each activity, if all of them follow one order.
+    """Activity that each resource serves before each activity, if all follow one order.
 
     Args:
         order: activities.

@@ -34,7 +34,7 @@ def wait_cycle(graph: EventGraph) -> list[int]:
 
 
 def _waits_for(graph: EventGraph, activity: int) -> list[int]:
-    """What an activity waits for within its inference."""
+    """Predecessors of an activity within its inference."""
     begin, end = int(graph.wait_ptr[activity]), int(graph.wait_ptr[activity + 1])
     found = [int(graph.waits.source[w]) for w in range(begin, end) if graph.waits.lag[w] == 0]
     if 0 < activity < graph.hop_ptr[0]:

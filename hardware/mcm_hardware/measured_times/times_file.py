@@ -40,7 +40,7 @@ Row = Mapping[str, str]
 
 @dataclass
 class _Reading:
-    """What was found so far."""
+    """Findings so far."""
 
     path: str
     chip: str

@@ -1,1 +1,1 @@
-"""What a chip holds and when: order, lifetimes, offsets, streamed weights."""
+"""Contents of a chip's memory over time: order, lifetimes, offsets, streamed weights."""

@@ -1,4 +1,4 @@
-"""What to say of a chip whose memory plan does not fit: its demand, and what would lower it."""
+"""Diagnostic of a chip whose memory plan does not fit: its demand, and remedies."""
 
 from __future__ import annotations
 

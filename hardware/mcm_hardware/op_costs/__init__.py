@@ -1,1 +1,1 @@
-"""What ops ask of a chip's engines, by family; formulas see shapes and attributes only."""
+"""Demands of ops on a chip's engines, by family; formulas see shapes and attributes only."""

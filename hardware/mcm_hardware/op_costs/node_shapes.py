@@ -1,4 +1,4 @@
-"""What a formula may ask about a node. Every answer is total: odd graphs never fail a cost."""
+"""Facts of a node for formulas. Every answer is total: odd graphs never fail a cost."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ the output is the input's memory; `free` is done before the first inference (`Co
 
 @dataclass(frozen=True)
 class Work:
-    """What one op asks of a chip. Operands are read once and results written once.
+    """Demands of one op on a chip. Operands are read once and results written once.
 
     Attributes:
         gemms: work of the MAC array.
@@ -197,7 +197,7 @@ CONTROL_FLOW = frozenset({("", "If"), ("", "Loop"), ("", "Scan"), ("", "Sequence
 
 @dataclass(frozen=True)
 class Bodies:
-    """What a control-flow op runs.
+    """Bodies that a control-flow op runs.
 
     Attributes:
         graphs: its bodies; of several, one runs (the branches of an `If`).

@@ -59,7 +59,7 @@ OUTER_RESOURCES = (
     target.Resource("host rate", ("host.bandwidth_gb_per_s", "host.total_bandwidth_gb_per_s")),
     target.Resource("chips", ("package.num_chips",)),
 )
-"""What there may be more or less of outside of chips."""
+"""Resources outside of chips that an exploration can vary."""
 
 RESOURCES = (
     target.Resource("compute array", ("chip.mac_array.rows",), "cycles{rows=0.5}"),
@@ -83,7 +83,7 @@ class ChipsPackage(DescribedTarget):
 
     @property
     def described_form(self) -> PackageForm:
-        """What its description looks like, with chips of the kind that it has."""
+        """Form of its description, with chips of the kind that it has."""
         return self.form
 
     @abstractmethod
@@ -122,12 +122,12 @@ class ChipsPackage(DescribedTarget):
 
     @property
     def op_support(self) -> OpSupport | None:
-        """What chips can run; None where they run everything."""
+        """Ops that chips can run; None where they run everything."""
         return self.spec.support
 
     @property
     def resources(self) -> tuple[target.Resource, ...]:
-        """What there may be more or less of, as far as the description has it."""
+        """Resources that an exploration can vary, as far as the description has them."""
         if not self.spec.kinds:
             return RESOURCES
         return tuple(

@@ -73,12 +73,12 @@ class DescribedTarget(ABC):
 
     @property
     def op_support(self) -> OpSupport | None:
-        """What its chips or devices can run; None where they run everything."""
+        """Ops that its chips or devices can run; None where they run everything."""
         return None
 
     @property
     def fallback(self) -> Fallback:
-        """What becomes of ops that it cannot run, where a compile does not say."""
+        """Default fate of ops that it cannot run, where a compile does not say."""
         return "host" if self.op_support is None else self.op_support.fallback
 
     def unsupported(self, node: ir.Node) -> Unsupported | None:

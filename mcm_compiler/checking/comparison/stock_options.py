@@ -110,7 +110,7 @@ def _compared(
     feeds: Mapping[str, Any],
     outputs: Sequence[str],
 ) -> bytes:
-    """What a child answers; without `chain` it runs the model alone."""
+    """Answer of a child process; without `chain` it runs the model alone."""
     found: dict[str, Any] = {"outputs": [], "skipped": ""}
     try:
         expected = run_batches(model, [feeds], outputs, stock=True)[0]

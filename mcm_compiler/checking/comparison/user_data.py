@@ -93,7 +93,7 @@ def read_data_set(folder: Path, model: ir.Model) -> RunData:
 
 
 def runtime_value(message: Any) -> Any:
-    """What onnxruntime takes and gives for a message: an array, a list, a dict, or None.
+    """Convert a message to the value of onnxruntime: an array, a list, a dict, or None.
 
     Raises:
         ValueError, TypeError: if the message is malformed.
@@ -197,7 +197,7 @@ MAX_BYTES = 256 << 20
 
 @dataclass(frozen=True, eq=False)
 class SiblingData:
-    """What is next to a model.
+    """Data next to a model.
 
     Attributes:
         sets: data that fit the model, by number.

@@ -108,7 +108,7 @@ class OpenedFolder:
 
     @cached_property
     def mapped(self) -> tuple[Any, ...]:
-        """What the addition of the target reads of mapped chips; empty where none are mapped.
+        """Results of the target's addition for mapped chips; empty where none are mapped.
 
         Raises:
             CompileError: MCM-M024 where there are mappings, and the target's chips are not mapped;
@@ -253,7 +253,7 @@ def unlisted(folder: Path, names: Collection[str]) -> list[Diagnostic]:
 def file_faults(
     folder: Path, files: Mapping[str, str], *, further: bool = False
 ) -> list[Diagnostic]:
-    """What is wrong with the files of a folder.
+    """Faults of a folder's files.
 
     Args:
         folder: an output folder.

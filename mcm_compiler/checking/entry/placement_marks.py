@@ -1,4 +1,4 @@
-"""Whether the marks in a folder's models say where its ops run, and how long they take there."""
+"""Check the marks in a folder's models: chips of ops and their times there."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MARGIN = 1e-9
 
 @dataclass
 class _Found:
-    """What the chips have of an op of the source model."""
+    """Places of an op of the source model on the chips."""
 
     chips: set[int] = field(default_factory=set[int])
     groups: set[str] = field(default_factory=set[str])

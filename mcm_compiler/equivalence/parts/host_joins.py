@@ -1,4 +1,4 @@
-"""What the host makes of outputs that leave in pieces, as ops that the proof can follow.
+"""Joins of outputs that leave in pieces at the host, as ops that the proof can follow.
 
 The host writes each piece to its place. That is a `Reshape` of the piece to the shape of its place
 and a `Concat` of all pieces, which no chip runs.

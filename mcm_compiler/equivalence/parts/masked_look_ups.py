@@ -35,7 +35,7 @@ MAX_LEAVES = 8
 
 @dataclass(frozen=True)
 class FoundRows:
-    """What a look-up in a part of a table gives.
+    """Rows that a look-up in a part of a table gives.
 
     Attributes:
         result: number of the model's look-up in the whole table.
@@ -75,7 +75,7 @@ class MaskedLookUps:
         self._names = names
 
     def rows(self, op: OpKey, pieces: dict[int, Piece]) -> FoundRows | None:
-        """What `Where(mask, look-up, zero)` gives of a look-up of the model, or None.
+        """Rows that `Where(mask, look-up, zero)` gives of a look-up of the model, or None.
 
         Args:
             op: a `Where`.
@@ -132,7 +132,7 @@ class MaskedLookUps:
         return FoundRows(result, shape[axis], units, used | expression.used, of_result)
 
     def _spread(self, mask: int, shape: Shape) -> int | None:
-        """What a mask is reshaped from, with an extent of 1 for each axis within a row."""
+        """Shape that a mask is reshaped from, with an extent of 1 for each axis within a row."""
         made = self._numbers.maker(mask)
         if made is None or made.op_type != "Reshape" or made.domain or 0 in shape:
             return None

@@ -59,7 +59,7 @@ class WholeOp:
 
 
 def law_of(op: WholeOp, position: int, axis: int) -> Law | None:
-    """What follows where operand `position` is cut along `axis`; None where no law says."""
+    """Law for operand `position` cut along `axis`; None where there is none."""
     key = op.key
     if (
         key.bodies

@@ -36,7 +36,7 @@ COMBINERS = frozenset({"Add", "Max", "Min", "Mul"})
 
 @dataclass(frozen=True)
 class Contribution:
-    """What some units of a sum contribute to a value.
+    """Contribution of some units of a sum to a value.
 
     Attributes:
         piece: the elements of the value of the model.
@@ -166,7 +166,7 @@ class PlannedParts:
         return [total]
 
     def _made(self, candidate: int, op: OpKey) -> Sequence[Piece | Contribution | int] | None:
-        """What an op makes as a part of an op of the model, or None."""
+        """Pieces that an op makes as a part of an op of the model, or None."""
         whole = self._source.op(candidate)
         if op.outputs != whole.outputs or op.bodies != whole.bodies or op.identity is not None:
             return None

@@ -111,7 +111,7 @@ class SourcePieces:
         return self._numbers.shapes.get(number)
 
     def root(self, number: int, own: dict[int, Piece]) -> int:
-        """What a value is made of; itself where that is not known."""
+        """Value that a value is made of; itself where that is not known."""
         piece = self.pieces.get(number) or own.get(number)
         return number if piece is None else piece.view.root
 

@@ -17,7 +17,7 @@ VIEW_OPS = frozenset({"Concat", "Flatten", "Reshape", "Slice", "Split", "Squeeze
 def viewed(
     key: OpKey, pieces: Sequence[Piece | None], ints: Ints, results: int
 ) -> list[Piece] | None:
-    """What the results of an op of `VIEW_OPS` hold; None where that is not known.
+    """Pieces that the results of an op of `VIEW_OPS` hold; None where that is not known.
 
     Args:
         key: the op.

@@ -93,7 +93,7 @@ _WIDEST_ELEMENT = 8
 
 
 def _bound(op: ConstantOp, numbers: ValueNumbers, made: Mapping[int, int]) -> int | None:
-    """What the results of an op without a declared shape can take at most, or None.
+    """Bound on the results of an op without a declared shape, or None.
 
     Elements of operands multiply where an op broadcasts or multiplies them; few ops make more.
 

@@ -18,7 +18,7 @@ from mcm_compiler.equivalence.values.weight_contents import WeightContents
 
 
 class OpKey(NamedTuple):
-    """What makes an op.
+    """Identity of an op.
 
     Attributes:
         domain: of the op.
@@ -183,7 +183,7 @@ class ValueNumbers:
         return self._same.get(number)
 
     def key(self, number: int) -> Hashable:
-        """What a number stands for."""
+        """Key that a number stands for."""
         return self._keys[number]
 
     def weight(self, tensor: ir.TensorProtocol) -> int:

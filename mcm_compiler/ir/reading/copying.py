@@ -43,7 +43,7 @@ def copied(model: ir.Model) -> ir.Model:
 
 
 def _foreign(model: ir.Model, error: Exception) -> Diagnostic:
-    """What is told of a model whose names are right and which cannot be copied all the same."""
+    """Diagnostic of a model whose names are right and which cannot be copied all the same."""
     cause = error
     while isinstance(cause.__cause__, Exception):
         cause = cause.__cause__

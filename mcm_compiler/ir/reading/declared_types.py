@@ -56,7 +56,7 @@ def _open_negative_dimensions(declared: onnx.TypeProto) -> None:
 
 
 def _complaint(declared: onnx.TypeProto) -> str | None:
-    """What is wrong with a type: an empty text where it says nothing, None where it is fine."""
+    """Complaint about a type: an empty text where it says nothing, None where it is fine."""
     kind = declared.WhichOneof("value")
     if kind is None:
         return ""

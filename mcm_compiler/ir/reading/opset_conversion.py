@@ -134,7 +134,7 @@ def _converted_with_the_graph(
 
 
 def _stays_as_it_is(node: onnx.NodeProto, given: int, newest: int) -> bool:
-    """Whether the converter leaves an op as it is, with values of a type that the older one takes.
+    """Return whether the converter leaves an op as it is, with value types of the older opset.
 
     Values of other types are refused when onnxruntime loads the model.
     """

@@ -62,7 +62,7 @@ class _Field(NamedTuple):
 
 @cache
 def _field(descriptor: FieldDescriptor) -> _Field:
-    """What is asked of a field, which its descriptor takes long to tell."""
+    """Facts of a field that its descriptor takes long to find."""
     return _Field(
         descriptor.name,
         descriptor.is_repeated,

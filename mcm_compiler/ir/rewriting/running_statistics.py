@@ -88,7 +88,7 @@ def _root(value: ir.Value) -> ir.Value:
 
 
 def _other_reader(root: ir.Value, layer: ir.Node, index: int) -> str | None:
-    """What reads the memory of `root` besides input `index` of `layer`, as text."""
+    """Reader of `root`'s memory other than input `index` of `layer`, as text."""
     pending = [root]
     while pending:
         value = pending.pop()

@@ -45,7 +45,7 @@ def split(
 
 
 class _Plan:
-    """Who makes, reads and sends each value."""
+    """Makers, readers and senders of each value."""
 
     def __init__(self, model: ir.Model, chip: AnnotationKey[int], states: States) -> None:
         self._model = model

@@ -101,7 +101,7 @@ class _Instrument:
         inner = self._of_graph(body, proto)
 
         def collected(name: str) -> str:
-            """What one trip gives under a name, of all trips."""
+            """Name of one trip's value in all trips."""
             proto.output.append(_scalar(name))
             for attribute in text.attribute:
                 if attribute.name in ("scan_output_axes", "scan_output_directions"):
@@ -171,7 +171,7 @@ def _scalar(name: str) -> onnx.ValueInfoProto:
 
 
 def _unused_prefix(graph: onnx.GraphProto) -> str:
-    """What no name in the text of a graph contains."""
+    """Prefix that no name in the text of a graph contains."""
     text, prefix = graph.SerializeToString(), "trips"
     while prefix.encode() in text:
         prefix += "_"

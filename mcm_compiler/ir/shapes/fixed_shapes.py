@@ -46,7 +46,7 @@ def fixed_shapes(model: ir.Model) -> set[ir.Value]:
 
 
 def shaped_by_sizes_alone(model: ir.Model, node: ir.Node) -> bool:
-    """Whether what decides the shapes of an op's inputs and outputs is the same for every input."""
+    """Return whether the shapes of an op's inputs and outputs are the same for every input."""
     shapes, values = _fixed(model)
     return (
         _regular(node)
@@ -81,7 +81,7 @@ def doubtful_values(model: ir.Model) -> list[ir.Value]:
 
 
 def _claimed(value: ir.Value) -> bool:
-    """Whether a static shape is said of a tensor, or of the elements of a sequence or optional."""
+    """Return whether a tensor, or elements of a sequence or optional, declares a static shape."""
     return value.name is not None and static_dims(value.shape) is not None
 
 
@@ -137,7 +137,7 @@ def _takes_rank_from_data(node: ir.Node, shapes: set[ir.Value], values: set[ir.V
 
 
 def _shaping_inputs(node: ir.Node) -> list[ir.Value]:
-    """What the node reads of the inputs whose values decide about the shape of its output."""
+    """Inputs of a node whose values decide the shape of its output."""
     inputs = node.inputs
     found = [inputs[p] for p in SHAPED_BY_VALUES.get(node.op_type, ()) if p < len(inputs)]
     return [value for value in found if value is not None]
@@ -163,7 +163,7 @@ _ROUNDING = 1e-5
 
 
 def may_be_misestimated(node: ir.Node) -> bool:
-    """Whether the shape that inference finds for an op of ONNX may be another in onnxruntime.
+    """Return whether inference may find another shape for an op of ONNX than onnxruntime makes.
 
     It is, wherever the two differ, and only there as far as attributes, constants and the static
     shapes at hand tell: pools that round up, padding to the same size with dilations or more

@@ -46,7 +46,7 @@ _CONTRADICTION = re.compile(
 
 
 def contradictions(inference_error: str) -> list[Diagnostic]:
-    """What onnx's strict inference says against the declared element types.
+    """Contradictions of onnx's strict inference to the declared element types.
 
     Args:
         inference_error: text of `onnx.shape_inference.InferenceError`.
@@ -117,7 +117,7 @@ def infer_shapes(
 
 
 class _Inference:
-    """What `infer_shapes` has found so far.
+    """Findings of `infer_shapes` so far.
 
     Attributes:
         notes: for the user, once all is found.
@@ -145,7 +145,7 @@ class _Inference:
         self.notes: list[Diagnostic] = []
 
     def complete(self) -> bool:
-        """Whether all was found; False where the model changed and has to be looked at again."""
+        """True if all was found; False where the model changed and has to be looked at again."""
         model, fold = self._model, self._declared is not None
         agrees = _infer_with_onnx(model)
         if fold and fold_decided_branches(model):
@@ -301,7 +301,7 @@ def _values(model: ir.Model) -> Iterable[ir.Value]:
 
 
 def _inferred(proto: onnx.ModelProto) -> tuple[list[onnx.GraphProto] | None, bool]:
-    """What onnx infers, None where it cannot read the model; and whether all ops agree."""
+    """Types that onnx infers, None where it cannot read the model; and whether all ops agree."""
     try:
         return infer_in_child(proto, strict=True), True
     except onnx.shape_inference.InferenceError as error:

@@ -31,7 +31,7 @@ verify (`MAX_RUN_BYTES`). A file of few bytes can declare inputs of any size."""
 
 @dataclass(frozen=True, eq=False)
 class RunFindings:
-    """What one run of the original found.
+    """Findings of one run of the original.
 
     Attributes:
         types: by name what onnxruntime says of each value once the model is loaded.
@@ -92,7 +92,7 @@ class FileRuns:
         return found
 
     def loads_as_found(self) -> bool:
-        """Whether onnxruntime takes the model with the shapes that were found, as chips have them.
+        """Return whether onnxruntime takes the model with the found shapes, as chips have them.
 
         It follows them into bodies, which may make no sense for them.
         """

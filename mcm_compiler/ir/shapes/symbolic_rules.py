@@ -57,7 +57,7 @@ _WHOLE = (ir.DataType.INT64, ir.DataType.INT32)
 def infer_region(
     model: ir.Model, nodes: Sequence[ir.Node], wanted: Sequence[ir.Value]
 ) -> list[ValueInfoProto]:
-    """What follows for the values of `wanted`, those without a type left out.
+    """Types of the values of `wanted`, those without a type left out.
 
     Args:
         model: holds `nodes`.
@@ -75,7 +75,7 @@ def _takes_part(tensor: ir.TensorProtocol) -> bool:
 
 
 class _Rules(SymbolicShapeInference):
-    """What is known of values by name: types in `known_vi_`, numbers in `sympy_data_`."""
+    """Facts of values by name: types in `known_vi_`, numbers in `sympy_data_`."""
 
     def __init__(self, model: ir.Model) -> None:
         super().__init__(INT_MAX, auto_merge=False, guess_output_rank=False, verbose=0)
@@ -113,7 +113,7 @@ class _Rules(SymbolicShapeInference):
             self._apply_rule(rule, proto)
 
     def result(self, name: str) -> ValueInfoProto | None:
-        """What is known of the value `name`; of some only the element type."""
+        """Facts of the value `name`; of some only the element type."""
         if name in self.known_vi_:
             return self.known_vi_[name]
         kind = self._element_types.get(name)

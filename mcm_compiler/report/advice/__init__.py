@@ -1,1 +1,1 @@
-"""What a report advises: moves of ops that help, pins in their way, what limits pipelines."""
+"""Advice of a report: moves of ops that help, pins in their way, limits of pipelines."""

@@ -61,7 +61,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Moves:
-    """What moving an op can bring.
+    """Gains that moving an op can bring.
 
     Attributes:
         helpful: moves that make the package faster, the fastest first.

@@ -1,4 +1,4 @@
-"""What limits the number of replicas side by side, in words, from what the report holds."""
+"""Limit on the number of replicas, in words, from the report's data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHARED = {
     "host_transfers": "for what enters from the host and leaves to it",
     "streamed_weights": "for the weights that come from off-package memory",
 }
-"""What a proof of a bound counts, where all pipelines share it."""
+"""Items that a proof of a bound counts, where all pipelines share it."""
 
 
 _BOUND = {
@@ -50,7 +50,7 @@ def limit_sentence(report: Mapping[str, Any]) -> str | None:
 def _against(
     report: Mapping[str, Any], replication: Mapping[str, Any], other: Mapping[str, Any]
 ) -> str:
-    """What stands against a larger number; the words follow that number."""
+    """Reason against a larger number; the words follow that number."""
     code = other.get("ruled_out")
     if code:
         return _ruled_out(report, other, code)

@@ -1,1 +1,1 @@
-"""What a report says of the hardware that a model runs on: its energy, and other sizes of it."""
+"""Energy and other sizes of the hardware that a model runs on."""

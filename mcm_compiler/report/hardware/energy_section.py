@@ -1,4 +1,4 @@
-"""What the report says of energy: joules of one inference by chip and kind.
+"""Energy section of the report: joules of one inference by chip and kind.
 
 Arithmetic and SRAM traffic are those of the kernels of the chips' models under the cost model;
 what crosses links comes from the transfers that the simulator plays.
@@ -84,7 +84,7 @@ def energy_facts(
 def chip_works(
     models: Mapping[int, CostModel], graphs: Mapping[int, ir.Graph], links: Sequence[LinkActivity]
 ) -> dict[int, ChipWork]:
-    """What one inference asks of each chip.
+    """Work of one inference on each chip.
 
     Args:
         models: of each chip; operations and bytes are the same at any speed.

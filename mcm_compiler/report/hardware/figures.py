@@ -12,7 +12,7 @@ from mcm_compiler.contracts.replication import Replication
 
 @dataclass(frozen=True)
 class PackageFigures:
-    """What a compiled model does on the whole package; None where the pipeline did not say.
+    """Figures of a compiled model on the whole package; None where the pipeline has none.
 
     Attributes:
         period_s: between two inferences in steady state, from the simulator.

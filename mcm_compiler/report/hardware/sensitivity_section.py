@@ -1,4 +1,4 @@
-"""What the report says of changes of hardware: a row for twice and half of each resource."""
+"""Hardware changes in the report: a row for twice and half of each resource."""
 
 from __future__ import annotations
 

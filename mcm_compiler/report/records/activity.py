@@ -1,4 +1,4 @@
-"""What chips and links do, as the report has it."""
+"""Activity of chips and links in the report."""
 
 # ruff: noqa: UP013 - a row of few keys is one line here
 
@@ -128,7 +128,7 @@ class Bottleneck(TypedDict):
 
 
 class ChipRow(TypedDict):
-    """What a chip of the first pipeline does for one inference.
+    """Activity of a chip of the first pipeline in one inference.
 
     Attributes:
         chip: index on the ring.
@@ -162,7 +162,7 @@ class ChipRow(TypedDict):
 
 
 class LinkRow(TypedDict):
-    """What a link does for one inference.
+    """Activity of a link in one inference.
 
     Attributes:
         source: sending chip; -1 is the host, -2 off-package memory, -3 and -4 what is behind a

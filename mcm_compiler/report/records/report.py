@@ -75,7 +75,7 @@ Attributes:
 
 
 class GraphFacts(TypedDict):
-    """What the model's graph alone tells."""
+    """Facts of the model's graph alone."""
 
     ops: Size
     weight_bytes: Size
@@ -156,7 +156,7 @@ RoleRow = TypedDict(
     "RoleRow",
     {"chip": Index, "pipeline": Index, "runs": Index, "classes": NotRequired[list[Index]]},
 )
-"""What a chip of the package runs.
+"""Role of a chip of the package.
 
 Attributes:
     chip: place in the package.
@@ -230,7 +230,7 @@ Attributes:
 """
 
 CostChoice = TypedDict("CostChoice", {"model": str, "files": dict[str, str]})
-"""What was asked for where a cost model is chosen by name."""
+"""Choice of a cost model by name."""
 
 
 class ChosenCosts(CostChoice):

@@ -101,7 +101,7 @@ def _added(report: Mapping[str, Any], chip: int) -> tuple[str, list[str]] | None
 
 
 def _largest(worst: Mapping[str, Any]) -> list[str]:
-    """What takes most of its time."""
+    """Largest parts of its time."""
     if worst["heaviest_ops"]:
         op = worst["heaviest_ops"][0]
         fused = f" ({count_text(op['ops'], 'fused op')})" if op["ops"] > 1 else ""
@@ -139,7 +139,7 @@ def idle_line(report: Mapping[str, Any]) -> VerdictLine | None:
 
 
 def next_line(report: Mapping[str, Any]) -> VerdictLine | None:
-    """What would make it faster: hardware where it was tried, else a move; None without either."""
+    """Changes that would make it faster: hardware where it was tried, else a move; None without."""
     rows = [r for r in report.get(SENSITIVITY_SECTION) or () if r.get("speedup") is not None]
     more = [row for row in rows if row["factor"] > 1]
     if more:

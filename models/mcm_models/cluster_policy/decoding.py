@@ -102,7 +102,7 @@ def scores_given(graph: ClusterGraph, scorer: Scorer, devices: Ints, cluster: in
 
 
 class _Room(NamedTuple):
-    """What each device has so far, and space to work in.
+    """Load of each device so far, and space to work in.
 
     Attributes:
         sums: `[D, 5]`: seconds of work, bytes of variables and of other values, seconds of copies

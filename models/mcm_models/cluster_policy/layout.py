@@ -43,7 +43,7 @@ COLUMNS = (
     "share of work that has no device yet",
     "logarithm of the number of clusters",
 )
-"""What is seen of a cluster and a device; times are over the longer of critical path and equal
+"""Features of a cluster and a device; times are over the longer of critical path and equal
 share of work, so that models and boxes of all sizes look alike."""
 
 

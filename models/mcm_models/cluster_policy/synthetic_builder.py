@@ -12,7 +12,7 @@ from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE, Box, StepProblem
 
 @dataclass(frozen=True, eq=False)
 class DeviceRates:
-    """What one kind of device does per second.
+    """Rates of one kind of device per second.
 
     Attributes:
         flops: of ops that compute.

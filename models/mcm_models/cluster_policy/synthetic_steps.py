@@ -101,7 +101,7 @@ def recurrent_step(size: RecurrentSize) -> StepBuilder:
 def _attend(
     step: StepBuilder, state: int, memory: list[int], below: int, activation: int, layer: int
 ) -> int:
-    """What a state reads of the memory, joined to the value below."""
+    """Read the memory by a state, joined to the value below."""
     stacked = step.op("Concat", tuple(memory), (activation * len(memory),), layer=layer)[0]
     flops = activation * len(memory) / 2
     scores = step.op("BatchMatMul", (state, stacked), (4 * len(memory),), flops, layer)[0]

@@ -47,7 +47,7 @@ Arrays = dict[str, np.ndarray]
 
 
 class _Card(Struct, frozen=True):
-    """What a data set says of itself, next to its arrays."""
+    """Card of a data set, next to its arrays."""
 
     format: int
     learned: dict[str, str]

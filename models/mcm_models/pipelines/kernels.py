@@ -80,7 +80,7 @@ def memory_bytes(t: PipelineTables, i: int, j: int, a: int, b: int, stages_left:
 
 @expanded_njit
 def fits(t: PipelineTables, i: int, j: int, a: int, b: int, stages_left: int) -> bool:
-    """Whether a stage has weights and fits into memory; arguments as those of `memory_bytes`."""
+    """Return whether a stage has weights and fits memory; arguments as those of `memory_bytes`."""
     if t.weights[j] - t.weights[i] <= 0.0:
         return False
     return memory_bytes(t, i, j, a, b, stages_left) <= t.memory

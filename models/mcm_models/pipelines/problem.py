@@ -1,4 +1,4 @@
-"""What pipeline planning decides about, as arrays: parts of a model in order, and devices in order.
+"""Problem of pipeline planning as arrays: parts of a model in order, and devices in order.
 
 A pipeline cuts both orders into the same number of stages. Stage k runs consecutive parts on
 consecutive devices; on several devices it is replicated, and they share each micro-batch (data

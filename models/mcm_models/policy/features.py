@@ -1,4 +1,4 @@
-"""What the policy sees of a graph, and the same in shapes that compiled programs share."""
+"""Features of a graph for the policy, and the same in shapes that compiled programs share."""
 
 from __future__ import annotations
 

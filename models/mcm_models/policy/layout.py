@@ -17,7 +17,7 @@ from mcm_models.cards import CheckpointCard, CheckpointKind, Singles, Weights, n
 from mcm_models.policy.features import COLUMNS, FEATURES_VERSION, NUM_OP_CLASSES
 
 NEIGHBOR_COLUMNS = 5
-"""What a node sees of choices before: latest and mean of producers, earliest and mean of
+"""Features of a node's earlier choices: latest and mean of producers, earliest and mean of
 consumers, and whether there are any choices yet."""
 
 

@@ -90,7 +90,7 @@ class Trained(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What the scores of one graph are computed from.
+    """Inputs of one graph's scores.
 
     Attributes:
         graph: P nodes.

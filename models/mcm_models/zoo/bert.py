@@ -148,7 +148,7 @@ def gelu(scope: Scope, hidden: ir.Value) -> ir.Value:
 
 
 _MASKED = -10000.0
-"""What the exported graph adds to the score of a padded position."""
+"""Term that the exported graph adds to the score of a padded position."""
 _EMBEDDING_STD = 0.02
 
 
@@ -269,7 +269,7 @@ class Bert:
 
 
 def _score_mask(root: Scope, mask: ir.Value) -> ir.Value:
-    """What is added to attention scores: 0 for tokens, `_MASKED` for padding; `[b, 1, 1, s]`."""
+    """Terms of attention scores: 0 for tokens, `_MASKED` for padding; `[b, 1, 1, s]`."""
     wide = root.op("Unsqueeze", root.op("Unsqueeze", mask, axes=[1]), axes=[2])
     ones = root.op("Cast", wide, to=int(ir.DataType.FLOAT))
     padding = root.op("Sub", root.floats(1.0), ones)

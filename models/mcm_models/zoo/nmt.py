@@ -31,7 +31,7 @@ class Attention(Protocol):
     """Looks into the memory of an encoder, once a step."""
 
     def context(self, step: int, query: ir.Value) -> ir.Value:
-        """What the memory holds for a query, `[batch, hidden]` both."""
+        """Content of the memory for a query, `[batch, hidden]` both."""
         ...
 
 
@@ -94,7 +94,7 @@ class NormalisedAttention:
         )
 
     def context(self, step: int, query: ir.Value) -> ir.Value:
-        """What the memory holds for a query, `[batch, hidden]` both: 17 ops."""
+        """Content of the memory for a query, `[batch, hidden]` both: 17 ops."""
         scope = self.scope.sub(f"step.{step}")
         query = scope.op("Add", scope.op("MatMul", query, self.query_weight), self.bias)
         query = scope.op("Unsqueeze", query, self.time.axis)
@@ -293,7 +293,7 @@ class _Attention:
         return cls(scope, memory, keys, query_weight, score_weight, time)
 
     def context(self, step: int, query: ir.Value) -> ir.Value:
-        """What the memory holds for a query, `[batch, hidden]` both: 9 ops."""
+        """Content of the memory for a query, `[batch, hidden]` both: 9 ops."""
         scope = self.scope.sub(f"step.{step}")
         query = scope.op("MatMul", query, self.query_weight)
         query = scope.op("Unsqueeze", query, self.time.axis)
@@ -321,7 +321,7 @@ class Gnmt(Nmt):
 
 
 _FAR = 1e9
-"""What scores of padding are lowered by."""
+"""Amount that lowers the scores of padding."""
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from mcm_models.zoo.layers.graph_builder import (
 )
 
 _LOWEST = float(np.finfo(np.float32).min)
-"""What is added to the score of a position that may not be read."""
+"""Term on the score of a position that may not be read."""
 
 
 @dataclass(frozen=True)
 class DecoderScores:
-    """What the decoder's own attention is told, where it is not kept in the model.
+    """Inputs of the decoder's own attention, where they are not kept in the model.
 
     Attributes:
         buckets: numbers of the pairs' distances, int64 `[decoder_seq, decoder_seq]`.
@@ -200,7 +200,7 @@ class T5:
 
 
 def padding_scores(scope: Scope, mask: ir.Value) -> ir.Value:
-    """What is added to attention scores: 0 for tokens, `_LOWEST` for padding; `[b, 1, 1, s]`."""
+    """Terms of attention scores: 0 for tokens, `_LOWEST` for padding; `[b, 1, 1, s]`."""
     wide = scope.op("Unsqueeze", scope.op("Unsqueeze", mask, scope.ints(1)), scope.ints(2))
     ones = scope.op("Cast", wide, to=int(ir.DataType.FLOAT))
     padding = scope.op("Sub", scope.floats(1.0), ones)

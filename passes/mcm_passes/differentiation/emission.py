@@ -122,7 +122,7 @@ class Emitter:
         return self.op("ReduceSum", gradient, self._ints(axes or kept), keepdims=int(bool(kept)))
 
     def operand(self, value: ir.Value) -> Operand:
-        """What is known of a value.
+        """Facts of a value.
 
         Raises:
             ValueError: where its type or shape is not.
@@ -161,7 +161,7 @@ class Emitter:
 def _shape_taken(
     op_type: str, operands: Sequence[Operand | None], attributes: Sequence[ir.Attr]
 ) -> Array | None:
-    """What `Shape` gives, so that a `Reshape` to it has a static shape."""
+    """Result of `Shape`, so that a `Reshape` to it has a static shape."""
     if op_type != "Shape" or attributes or operands[0] is None:
         return None
     return np.array(operands[0].shape, np.int64)
@@ -177,7 +177,7 @@ class EmissionError(ValueError):
 
 @dataclass(frozen=True)
 class Operand:
-    """What is known of one input.
+    """Facts of one input.
 
     Attributes:
         dtype: its element type.

@@ -189,7 +189,7 @@ class _Sweep:
     def _asked(
         self, node: ir.Node, gradients: tuple[ir.Value | None, ...], scope: str
     ) -> Sequence[ir.Value | None]:
-        """What the rule of a node gives, checked."""
+        """Results of a node's rule, checked."""
         own = {value for value in node.inputs if value is not None}
         for value in consumed_values(node):
             if value in self._reached and value not in own:
@@ -256,7 +256,7 @@ class _Open(Exception):  # noqa: N818 - it is an answer
 
 
 class _Faults:
-    """What stands against a gradient, one diagnostic for each code, type of op and reason."""
+    """Reasons against a gradient, one diagnostic for each code, type of op and reason."""
 
     _BY_CODE: Mapping[str, Callable[[str, str], tuple[str, str]]] = {
         "MCM-D030": lambda kind, _: (

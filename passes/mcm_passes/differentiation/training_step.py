@@ -84,7 +84,7 @@ OPTIMISERS = ("sgd", "adam")
 @dataclass(frozen=True)
 @checked(optimizer=one_of(OPTIMISERS), learning_rate=above(0), clip=at_least(0))
 class TrainingStepOptions:
-    """What a training step shall do.
+    """Options of a training step.
 
     Attributes:
         loss: the output to minimise; empty for the only output that is a number. A text such as
@@ -269,7 +269,7 @@ def _updates(
 def _initial(
     update: optimisers.Update, values: Mapping[ir.Value, ir.TensorProtocol]
 ) -> ir.TensorProtocol:
-    """What a past is in the first step."""
+    """Past of the first step."""
     past = update.past
     if not update.zero:
         return values[past]

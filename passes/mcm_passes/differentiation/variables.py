@@ -92,7 +92,7 @@ def make_constant(graph: ir.Graph, variable: ir.Value, tensor: ir.TensorProtocol
 
 
 def _fill(node: ir.Node) -> ir.TensorProtocol:
-    """What a `ConstantOfShape` makes, made when it is asked for."""
+    """Tensor that a `ConstantOfShape` makes, made when it is asked for."""
     value = node.outputs[0]
     assert value.shape is not None
     assert value.dtype is not None

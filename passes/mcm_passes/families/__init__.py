@@ -1,1 +1,1 @@
-"""What only one family of machines needs, one folder each."""
+"""Parts of only one family of machines, one folder each."""

@@ -41,7 +41,7 @@ def adapted(problem: PartitionProblem, text: str) -> PartitionStrategy:
 
 
 def evaluate(problem: PartitionProblem, chip_of: Ints) -> Evaluation:
-    """What a placement costs per inference; its entries for clonable units are not looked at."""
+    """Cost of a placement per inference; its entries for clonable units are not looked at."""
     return mapping_of(problem).evaluate(problem, chip_of)
 
 

@@ -1,4 +1,4 @@
-"""What the pass `partition` does where not the plain period is asked for."""
+"""Objectives of the pass `partition` other than the plain period."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class ObjectiveRun:
 
 
 class _FirstProof:
-    """What was proven under the package's own limits of memory; smaller ones prove nothing."""
+    """Proof under the package's own limits of memory; smaller ones prove nothing."""
 
     def __init__(self) -> None:
         self._first: ShareBound | None = None

@@ -267,7 +267,7 @@ def _streams_most(whole: Candidate) -> bool:
 
 
 def _shares_reads(context: PassContext) -> bool:
-    """Whether classes of a round put rows together, of which no bound over divisions knows."""
+    """Return whether classes of a round share rows, of which no bound over divisions knows."""
     return (context.options.round or 1) > 1 and context.target.limits.stream_bytes_per_s > 0.0
 
 

@@ -39,7 +39,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 @dataclass(frozen=True, eq=False)
 class BoxSpec:
-    """What a description says.
+    """Content of a description.
 
     Attributes:
         summary: one line, or `""`.
@@ -253,7 +253,7 @@ _FOLDER = files("mcm_hardware.families.box") / "devices"
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceKind(DeviceNumbers):
-    """What devices of one kind are like.
+    """Numbers of devices of one kind.
 
     Attributes:
         name: of the kind, such as `k40`.

@@ -150,7 +150,7 @@ class BoxPackage:
 
     @cached_property
     def _cost_texts(self) -> Mapping[str, str]:
-        """What the description says of cost models, by kind."""
+        """Cost model texts of the description, by kind."""
         return cost_model_texts(parse_description(self.name, self.source_text))
 
     @cached_property
@@ -174,7 +174,7 @@ class BoxPackage:
         return choice.model(CostBasis(own, own, {kind.name: self.details()[kind.name]}))
 
     def step_problem(self, model: ir.Model, states: tuple[StatePair, ...] = ()) -> StepProblem:
-        """What there is to place of a model.
+        """Return the placement problem of a model's step.
 
         Raises:
             CompileError: MCM-D010 for ops that no device runs, MCM-D011 for values of unknown size;

@@ -1,4 +1,4 @@
-"""What the kernels of the simulator read and write."""
+"""Arrays that the kernels of the simulator read and write."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class StepRecord(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What is added up by device while a step is played.
+    """Sums by device while a step is played.
 
     Attributes:
         held: `[D]`, bytes.

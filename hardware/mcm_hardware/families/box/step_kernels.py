@@ -17,7 +17,7 @@ from mcm_hardware.families.box.step_arrays import Scratch, StepArrays, StepRecor
 
 @lean_njit
 def first_fault(placements: Ints, allowed: Bools, leader: Ints) -> int:
-    """What is wrong with placements: 0 nothing, 1 no such device, 2 not allowed, 3 divided.
+    """First fault of placements: 0 nothing, 1 no such device, 2 not allowed, 3 divided.
 
     Args:
         placements: `[B, N]`.

@@ -1,4 +1,4 @@
-"""What a step consists of, read off an ONNX graph: ops, values, variables and who reads what.
+"""Parts of a step, read from an ONNX graph: ops, values, variables and readers.
 
 The work of an op is counted once for all rooflines.
 """
@@ -32,7 +32,7 @@ _WIDTHS = StorageWidths({})
 
 @dataclass
 class StepParts:
-    """What a step consists of; fields are those of `StepProblem`, while they grow.
+    """Parts of a step; fields are those of `StepProblem`, while they grow.
 
     Attributes:
         nodes: the ops that come from nodes; they are the last ones.

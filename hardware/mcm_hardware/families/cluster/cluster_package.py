@@ -37,7 +37,7 @@ HOST_LATENCY_US = 5.0
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """What a description says.
+    """Content of a description.
 
     Attributes:
         summary: one line.
@@ -142,7 +142,7 @@ class ClusterPackage(DescribedTarget):
 
     @property
     def op_support(self) -> OpSupport | None:
-        """What devices can run; None where they run everything."""
+        """Ops that devices can run; None where they run everything."""
         return self.spec.device.support
 
     def beside_host(self, pair: CostPair) -> CostPair:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 NAME = "fabric-work"
-"""What is printed with every number of these costs."""
+"""Note that is printed with every number of these costs."""
 
 
 def fabric_times(chip: ChipSpec, work: KernelWork) -> EngineTimes:
@@ -154,7 +154,7 @@ FABRIC_RESOURCES = (
     Resource("SRAM", ("memory.unit_kib",)),
     *OUTER_RESOURCES,
 )
-"""What there may be more or less of in a package of fabrics."""
+"""Resources of a package of fabrics that an exploration can vary."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class FabricPackage(DescribedTarget):
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """What there may be more or less of, as far as the description has it."""
+        """Resources that an exploration can vary, as far as the description has them."""
         return FABRIC_RESOURCES
 
     @property

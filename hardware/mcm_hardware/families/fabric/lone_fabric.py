@@ -46,7 +46,7 @@ class FabricChip:
 
 
 def chip_of(fabric: Fabric, storage: StorageWidths) -> ChipSpec:
-    """What partitioning and transfers need to know of a fabric.
+    """Chip numbers of a fabric that partitioning and transfers need.
 
     All compute units together are one array and one vector unit, all memory units one memory.
 

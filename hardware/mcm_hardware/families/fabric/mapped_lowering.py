@@ -98,7 +98,7 @@ def _program(
 
 
 def _buffers(mapped: MappedChip) -> tuple[Buffer, ...]:
-    """What each memory unit holds, one behind the other."""
+    """Contents of each memory unit, one after the other."""
     problem = mapped.problem
     found: list[Buffer] = []
     address = 0

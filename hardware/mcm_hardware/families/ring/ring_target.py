@@ -140,7 +140,7 @@ class RingTarget(ChipsPackage):
 
     @property
     def described_form(self) -> package_schema.PackageForm:
-        """What its description looks like."""
+        """Form of its description."""
         kind = chip_kind(self.name, self.source_text)
         return self.form if kind is None else ring_form(kind.keys)
 

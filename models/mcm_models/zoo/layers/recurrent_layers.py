@@ -17,7 +17,7 @@ GATES = 4
 
 @dataclass(frozen=True)
 class LstmState:
-    """What a cell hands on to the next time step.
+    """State that a cell hands on to the next time step.
 
     Attributes:
         output: `[batch, hidden]`, or as wide as it is projected.
@@ -211,7 +211,7 @@ class GruLayer:
 CellKind = Literal["lstm", "gru"]
 
 State = tuple[ir.Value, ...]
-"""What a cell hands on to the next step, `[batch, hidden]` each; its output first."""
+"""States that a cell hands on to the next step, `[batch, hidden]` each; its output first."""
 
 
 class RecurrentLayer(Protocol):

@@ -59,7 +59,7 @@ def _over(slope: Callable[[Term, Term], Term]) -> GradientRule:
 
 
 def _reduced(request: GradientRequest, index: int, made: Callable[[], Term]) -> ir.Value | None:
-    """What is made of an operand, if it is wanted, summed where the operand was broadcast."""
+    """Gradient of an operand, if it is wanted, summed where the operand was broadcast."""
     value = operand(request, index)
     if value is None or not request.wanted[index]:
         return None

@@ -18,7 +18,7 @@ from mcm_passes.differentiation.rules.operands import computed, known_value, of_
 
 Array = npt.NDArray[Any]
 _Slot = ir.Value | Array | None
-"""What a name of a body stands for: a value of the graph, or an array that is known by now."""
+"""Meaning of a name in a body: a value of the graph, or an array that is known by now."""
 
 _DATA_FREE = frozenset({"Shape", "Size"})
 """Ops that read the shape of their operand alone."""
@@ -134,7 +134,7 @@ class _Body:
         return [*states, *stacked]
 
     def _rows(self, value: ir.Value, axis: int, steps: int) -> list[ir.Value]:
-        """What a value holds at each place of an axis, without that axis."""
+        """Slices of a value along an axis, without that axis."""
         sizes = self._ops.constant(np.ones(steps, np.int64))
         parts = self._ops.ops(steps, "Split", value, sizes, axis=axis)
         along = self._ops.constant(np.array([axis], np.int64))

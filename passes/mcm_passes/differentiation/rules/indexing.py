@@ -95,7 +95,7 @@ def _gather_nd(request: gradients.GradientRequest) -> Gradients:
 
 
 def _scatter(request: gradients.GradientRequest) -> Gradients:
-    """What was overwritten gets nothing; what was put there gets what stands there."""
+    """Gradient: 0 for overwritten values, the arriving one for those put there."""
     ops, gradient = request.ops, arriving(request)
     indices, updates = given(request, 1), given(request, 2)
     op_type = request.node.op_type
@@ -165,7 +165,7 @@ def _with(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def _top(request: gradients.GradientRequest) -> Gradients:
-    """What was taken gets what arrives; the places are the op's second output."""
+    """Gradient: the arriving one for values that were taken, by the op's second output."""
     ops, x = request.ops, given(request, 0)
     nothing = filled(ops, request.shape(x), x)
     axis = int(request.attribute("axis", -1))

@@ -26,7 +26,7 @@ from mcm_passes.differentiation.rules.operands import (
 def _statistics(
     ops: GradientOps, x: ir.Value, axes: Sequence[int], epsilon: float, centred: bool = True
 ) -> tuple[ir.Value, ir.Value]:
-    """What is normalised, and the inverse of its standard deviation."""
+    """Normalised value, and the inverse of its standard deviation."""
     along = ints(ops, axes)
     if centred:
         x = ops.op("Sub", x, ops.op("ReduceMean", x, along, keepdims=1))

@@ -1,4 +1,4 @@
-"""What rules read off an op and its operands, and small things that they emit.
+"""Facts of an op and its operands for rules, and small parts that they emit.
 
 Exporters compute axes, paddings and places of slices from shapes. With static shapes these are
 constants that no one has written down yet.

@@ -66,7 +66,7 @@ def _reverse_sequence(request: gradients.GradientRequest) -> Gradients:
 
 
 def _compress_forward(request: gradients.GradientRequest) -> list[ir.Value]:
-    """What a constant condition keeps, by index."""
+    """Indices that a constant condition keeps."""
     ops, x = request.ops, given(request, 0)
     kept = np.flatnonzero(known_numbers(request, 1) or [])
     axis = request.attribute("axis", None)
@@ -77,7 +77,7 @@ def _compress_forward(request: gradients.GradientRequest) -> list[ir.Value]:
 
 
 def _tensor_scatter(request: gradients.GradientRequest) -> Gradients:
-    """What was overwritten gets nothing; what was put there gets what stands there.
+    """Gradient: 0 for overwritten values, the arriving one for those put there.
 
     Rows `[.., sequence, ..]` of a cache are written from an index for each sample on, which wraps
     around where the mode is circular.

@@ -267,7 +267,7 @@ def _initial(request: GradientRequest, place: int, index: int, batch: int, hidde
 
 
 def _of(ops: GradientOps, value: ir.Value, index: int) -> ir.Value:
-    """What belongs to one direction, by the first dimension."""
+    """Part of one direction, by the first dimension."""
     shape = dims(value)
     if shape[0] > 1:
         value = ops.op("Gather", value, ops.constant(np.array([index], np.int64)), axis=0)

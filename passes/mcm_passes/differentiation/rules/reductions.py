@@ -99,7 +99,7 @@ _SLOPES: dict[str, Callable[[_Reduction], Term]] = {
 _ITSELF = {
     "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceLogSumExp",
 }  # fmt: skip
-"""What a reduction of one element leaves as it is; the others take squares, logarithms or sizes."""
+"""Reductions that leave one element as it is; others take squares, logarithms or sizes."""
 
 
 def _reduction(request: GradientRequest) -> operands.Gradients:

@@ -45,7 +45,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Filter:
-    """What the attributes of the op say.
+    """Attributes of the op.
 
     Attributes:
         mode: `nearest`, `linear` or `cubic`.
@@ -89,7 +89,7 @@ _WHOLE = 1e-3
 
 
 def _depends_on_length(axis: Axis, mode: str) -> bool:
-    """Whether places differ by whether the length of the result counts as cut to a whole number."""
+    """Return whether places depend on the result's length being cut to a whole number."""
     if mode == "pytorch_half_pixel":
         return axis.count == 1
     return mode in ("align_corners", "tf_crop_and_resize") and axis.count > 1 and axis.size > 1

@@ -118,7 +118,7 @@ class MappingFile:
     error: Amount
 
     def problem(self) -> MappingProblem:
-        """What is laid out; nothing of it is checked."""
+        """Problem as laid out; nothing of it is checked."""
         arrays = _arrays(self.units) | _arrays(self.streams)
         del arrays["site"], arrays["turn"]
         return MappingProblem(name=f"chip {self.chips[0]}", stages=self.stages, **arrays)

@@ -21,7 +21,7 @@ from mcm_passes.mapping.machine.any_machine import AnyMachine
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 
 LOOKED_AT_IDEALS, LOOKED_AT_WINDOWS = 20_000, 400_000
-"""What a quick look at order ideals is limited to on problems of up to `LOOKED_AT_UNITS`."""
+"""Limits of a quick look at order ideals on problems of up to `LOOKED_AT_UNITS`."""
 
 LOOKED_AT_UNITS = 1_000
 """On larger problems windows are fewer in proportion, as each takes longer."""
@@ -67,7 +67,7 @@ class RingMapping(AnyMachine):
         )
 
     def better(self, problem: PartitionProblem, first: Outcome) -> Ints | None:
-        """What exact search over order ideals finds: partitions that are no cuts of one order.
+        """Search order ideals exactly: partitions that are no cuts of one order.
 
         Parallel branches `dp` divides up to a third worse. Within these limits it takes some
         hundredths of a second, mostly, and at most about one, whatever the size of the problem:

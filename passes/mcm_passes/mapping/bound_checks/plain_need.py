@@ -1,4 +1,4 @@
-"""What chips need at least, computed from a problem in plain Python, for checkers.
+"""Least needs of chips, computed from a problem in plain Python, for checkers.
 
 Shares no code with the search: families of tensors are sets that are grown along aliases.
 """

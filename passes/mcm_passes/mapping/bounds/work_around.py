@@ -14,7 +14,7 @@ from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure, rul
 
 
 class WorkAround(NamedTuple):
-    """What must be done before and after each of n nodes.
+    """Work before and after each of n nodes.
 
     Attributes:
         graph: the rule graph that the nodes are of.

@@ -77,7 +77,7 @@ class SplitOutputs(NamedTuple):
 
 
 class ChainLimits(NamedTuple):
-    """What a chain has to keep.
+    """Limits of a chain.
 
     Attributes:
         accelerators: at most this many steps on accelerators.
@@ -199,7 +199,7 @@ def _within(members: Words, i: int, j: int) -> bool:
 
 @inner_njit
 def _whole(members: Words, passed: BackwardPaths, i: int, j: int) -> bool:
-    """Whether a device that takes over at ideal i and hands over at j has all between its ends."""
+    """Return whether a device from ideal i to ideal j has all between its ends."""
     for b in range(passed.group.size):
         g = passed.group[b]
         own = (members[j, g >> 6] & ~members[i, g >> 6]) >> np.uint64(g & 63) & np.uint64(1)

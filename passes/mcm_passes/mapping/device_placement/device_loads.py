@@ -1,4 +1,4 @@
-"""What a placement costs by the definition of Tarnawski et al. 2020, and whether it is valid.
+"""Cost of a placement by the definition of Tarnawski et al. 2020, and its validity.
 
 This is the referee: it looks at single operators and edges, and shares nothing with the search.
 """
@@ -27,7 +27,7 @@ MEMORY_SLACK = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class DeviceLoads:
-    """What a placement costs.
+    """Cost of a placement.
 
     Attributes:
         compute: `[D]`, time of the operators on each device.
@@ -53,7 +53,7 @@ class DeviceLoads:
 
 
 def device_loads(problem: PlacementProblem, device_of: Ints, rule: Rule) -> DeviceLoads:
-    """What `device_of` costs and breaks.
+    """Cost of `device_of`, and the rules that it breaks.
 
     An accelerator takes the time of its operators, plus once the transfer time of each output that
     comes in for an operator of its own, plus once that of each own output that is read elsewhere.

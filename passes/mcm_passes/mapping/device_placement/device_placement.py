@@ -148,7 +148,7 @@ class _Search:
         return best, "ideals" if self.exact is not None else "sampled-ideals"
 
     def by_strategy(self, text: str) -> tuple[Ints, str]:
-        """What a registered strategy finds, and its text."""
+        """Placement that a registered strategy finds, and its text."""
         spec = spec_text.parse_one(text)
         strategy = strategy_of(text)
         text = spec_text.print_one(spec.name, strategy)

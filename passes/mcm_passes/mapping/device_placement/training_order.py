@@ -1,4 +1,4 @@
-"""What training asks of a placement: one way for the forward pass, whole parts of the backward one.
+"""Constraints of training on placements: one way for the forward pass, whole parts of the backward.
 
 Tarnawski et al. 2020 (sections 3 and 5.3) ask that each device holds a contiguous part of the
 forward graph and, of the backward graph, the operators that share a color with it. Contiguity is
@@ -89,7 +89,7 @@ def torn_parts(problem: PlacementProblem, device_of: Ints) -> list[tuple[int, in
 
 
 def backward_paths(problem: PlacementProblem, group_of: Ints, behind: Words) -> BackwardPaths:
-    """What keeps parts of the backward pass whole, beyond what the order of groups does.
+    """Paths that keep parts of the backward pass whole, beyond what the order of groups does.
 
     Nothing, where all edges between groups lead along that order or all lead against it: then a
     path from a group to itself or to another stays between the two.

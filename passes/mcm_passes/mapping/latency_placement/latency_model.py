@@ -30,7 +30,7 @@ BYTE_TICKS = 100_000_000
 
 @dataclass(frozen=True, eq=False)
 class ModelOutcome:
-    """What the solver says.
+    """Answer of the solver.
 
     Attributes:
         device_of: `[U]`, or None where it found nothing.
@@ -148,7 +148,7 @@ class _Model:
         return accelerator * sum(row[:k]) + cpu * row[k]
 
     def _output(self, u: int, time: list[Any]) -> None:
-        """What reading the output of operator u takes, on both sides."""
+        """Time of reading the output of operator u, on both sides."""
         p, model, k = self.p, self.model, self.p.accelerators
         own, cost = int(p.unit_of[u]), self._whole(float(p.transfer_time[u]))
         readers = p.readers[p.reader_ptr[u] : p.reader_ptr[u + 1]].tolist()

@@ -220,7 +220,7 @@ def _walks(p: LatencyArrays, request: PlacementRequest) -> _Found | None:
 def _proven(
     p: LatencyArrays, request: PlacementRequest, found: _Found, bound: LowerBound
 ) -> tuple[_Found, LowerBound]:
-    """What CP-SAT adds to a placement and a bound."""
+    """Improve a placement and a bound by CP-SAT."""
     outcome = solve_latency(p, found.device_of, found.outcome.latency, request.budget)
     if outcome.device_of is not None:
         better = _better(found, _judged(request.problem, p, outcome.device_of, "cpsat"))

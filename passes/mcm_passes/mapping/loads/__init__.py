@@ -1,1 +1,1 @@
-"""What a placement puts on which resource: one table, and compiled forms of it."""
+"""Demands of a placement on resources: one table, and compiled forms of it."""

@@ -20,7 +20,7 @@ from mcm_passes.mapping.problem.resident_sizes import needed_sizes, tensor_sizes
 
 
 class Resource(IntEnum):
-    """What is loaded.
+    """Kind of loaded resource.
 
     `BUSY` is seconds of a chip at speed 1, `LINK` bytes of the link behind a chip, `HOST_OUT` and
     `HOST_IN` bytes of its host channels. `HELD` is bytes that buffers take for good, `WEIGHT` bytes
@@ -66,7 +66,7 @@ class Trigger(Enum):
 
 
 class Subject(Enum):
-    """What makes a demand."""
+    """Source of a demand."""
 
     UNIT = "unit"
     TENSOR = "tensor"

@@ -13,7 +13,7 @@ from mcm_passes.mapping.problem.resident_sizes import aligned
 
 
 class LivePeaks(NamedTuple):
-    """What is live while units run one after the other.
+    """Live bytes while units run one after the other.
 
     Attributes:
         live: `[C]`, on each chip by now; 0 at first.
@@ -91,7 +91,7 @@ def streamed_weights(
 def device_memory(
     problem: PartitionProblem, held: Longs, weights: Longs, largest: Longs, peak: Longs
 ) -> tuple[Longs, Longs]:
-    """What devices need, of which what does not fit is streamed as far as there are weights.
+    """Needs of devices; the part that does not fit is streamed as far as there are weights.
 
     Args:
         problem: its limits say what devices have, and what the peak takes beside for gaps.

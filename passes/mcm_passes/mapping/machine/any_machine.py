@@ -49,7 +49,7 @@ class AnyMachine:
         return AnalyticPeriods(problem)
 
     def bound(self, problem: PartitionProblem, known: LowerBound) -> LowerBound:
-        """What windows of chips give on the ring that every placement fits."""
+        """Bound by windows of chips on the ring that every placement fits."""
         return ring_mapping().bound(problem.reached(), known) if RING in MAPPINGS else known
 
     def contradictions(self, problem: PartitionProblem) -> list[Diagnostic]:
@@ -100,12 +100,12 @@ class AnyMachine:
         return len(equal_shares(problem.num_chips, problem.machine)) > 1
 
     def first(self, problem: PartitionProblem, budget: Budget) -> Outcome:
-        """What `dp` finds along the devices."""
+        """Cuts by `dp` along the devices."""
         rng = np.random.default_rng(0)
         return answer_of(FIRST, strategy_of(FIRST), problem, self.periods(problem), rng, budget)
 
     def better(self, problem: PartitionProblem, first: Outcome) -> Ints | None:
-        """What `local_search` finds."""
+        """Placements that `local_search` finds."""
         known = () if first.chip_of is None else (first.chip_of,)
         budget = Budget(evaluations=BETTER_EVALUATIONS, known=known, start=Start(problem, first))
         rng, periods = np.random.default_rng(0), self.periods(problem)

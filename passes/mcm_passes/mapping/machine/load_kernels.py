@@ -1,4 +1,4 @@
-"""What a placement loads on a machine, as compiled code: the table of demands along routes."""
+"""Loads of a placement on a machine, as compiled code: the table of demands along routes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What users ask of a placement: pinned ops and given assignments."""
+"""Wishes for a placement: pinned ops and given assignments."""

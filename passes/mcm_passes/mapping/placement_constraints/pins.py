@@ -43,7 +43,7 @@ class KnownNames:
         return [name for name in self._all if matches(name)]
 
     def hint(self, wanted: str) -> str:
-        """What the user may have meant: ops of a round or a division, or a name that is near."""
+        """Likely meaning of a name: an op of a round or a division, or a name that is near."""
         found = class_of(wanted)
         name = wanted if found is None else found[0]
         if found is not None and name in self._all:

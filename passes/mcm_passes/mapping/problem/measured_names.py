@@ -1,4 +1,4 @@
-"""Whether measured times speak of ops that the model has, and how much of it they account for."""
+"""Match measured times with the model's ops, and find how much of it they cover."""
 
 from __future__ import annotations
 

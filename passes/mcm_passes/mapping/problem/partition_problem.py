@@ -36,7 +36,7 @@ from mcm_passes.mapping.problem.state_units import units_with_states
 
 @dataclass(frozen=True)
 class CloningLimits:
-    """What a unit may cost and still be cloned.
+    """Limits on the cost of a unit that may be cloned.
 
     Attributes:
         work_share: most seconds of a unit and all clonable units behind it, as a share of the
@@ -53,7 +53,7 @@ class CloningLimits:
 
 @dataclass(frozen=True)
 class CloneFacts:
-    """What the choice depends on. Lists are by unit, in topological order.
+    """Facts for the choice of clones. Lists are by unit, in topological order.
 
     Attributes:
         compute_s: `[N]`.

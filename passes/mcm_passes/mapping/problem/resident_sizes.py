@@ -50,7 +50,7 @@ def sram_blocks(problem: PartitionProblem) -> Longs:
 
 
 class NeededSizes(NamedTuple):
-    """What tensors need at least, in whatever order the kernels of a chip run.
+    """Least sizes of tensors, in whatever order the kernels of a chip run.
 
     A tensor that is made on a chip and read there alone, by views of it as well, is held while its
     maker runs and while each kernel runs that reads its memory, so that all that one kernel holds

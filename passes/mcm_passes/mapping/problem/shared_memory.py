@@ -30,7 +30,7 @@ class SharedMemory(NamedTuple):
 
 
 def views_of(cost_model: CostModel) -> IsView:
-    """What the target says of views; where it says nothing, all that only change a shape are.
+    """Views of the target; where it says nothing, all that only change a shape.
 
     A bound may count less than a planner takes, never more.
     """

@@ -200,7 +200,7 @@ _REMEDIES = {
     _NO_READER: "nothing has to be done; --state names the pairs that are states, or none",
     _PINNED: "leave out the pins that part the ops",
 }
-"""What helps, by the beginning of the reason; all else is for want of memory."""
+"""Remedies by the beginning of the reason; all others are for want of memory."""
 
 
 def dropped_note(dropped: Sequence[tuple[StatePair, str]]) -> Diagnostic | None:

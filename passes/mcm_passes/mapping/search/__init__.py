@@ -1,1 +1,1 @@
-"""What every search shares: candidates, budgets, strategies by name."""
+"""Basis of every search: candidates, budgets, strategies by name."""

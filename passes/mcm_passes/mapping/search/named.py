@@ -59,7 +59,7 @@ def answer_of(
     rng: np.random.Generator,
     budget: partition.Budget,
 ) -> partition.Outcome:
-    """What a strategy finds, in the form that its contract says.
+    """Outcome of a strategy, in the form that its contract says.
 
     Args:
         text: its text form.

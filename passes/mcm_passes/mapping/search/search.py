@@ -187,7 +187,7 @@ class Search:
         return self.exhausted or self.best_period_s <= enough_s
 
     def outcome(self, reason: str) -> partition.Outcome:
-        """What the search found and proved; `reason` says why, where it found nothing."""
+        """Outcome of the search; `reason` explains an empty one."""
         bound = self.bound if self.bound.seconds > 0.0 else None
         if self.best is None:
             return partition.Outcome(

@@ -67,7 +67,7 @@ def require_able(
 
 
 def _aims(found: object) -> tuple[str, ...]:
-    """What a registered class of strategies can be asked for, with its defaults."""
+    """Objectives of a registered class of strategies, with its defaults."""
     strategy = found() if isinstance(found, type) else found
     return strategy.aims if isinstance(strategy, MeetsObjectives) else ()
 
@@ -205,7 +205,7 @@ def _without_limit(
     budget: Budget,
     outcome: Outcome,
 ) -> Outcome:
-    """What a search for the least latency finds, where none for a period found anything in time.
+    """Outcome of a search for the least latency, where none for a period found anything in time.
 
     Raises:
         CompileError: MCM-P062 where that is too late, with the least latency.
@@ -241,7 +241,7 @@ def _without_limit(
 
 
 def _what_helps(problem: PartitionProblem, limit_s: float, bound: LowerBound) -> str:
-    """What would bring the latency down, by what sets it."""
+    """Remedy that would bring the latency down, by what sets it."""
     work_s = float(problem.compute_s.sum()) / float(problem.chip_speed.max())
     if bound.proof == "critical_path" and bound.seconds > limit_s:
         return (

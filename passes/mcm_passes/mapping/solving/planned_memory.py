@@ -29,7 +29,7 @@ MOST_PLACEMENTS = 4096
 
 @dataclass(frozen=True, eq=False)
 class Planned:
-    """What all placements of a problem come to.
+    """Plans of all placements of a problem.
 
     Attributes:
         chip_of: `[N]`, the one with the shortest period among those whose plans fit, or None.
@@ -331,7 +331,7 @@ def _first_answer(
 
 
 def overflows(problem: PartitionProblem, found: Partition, budget: Budget) -> bool:
-    """Whether the memory plan of some chip is known not to fit; estimates far below are trusted."""
+    """Return whether a chip's memory plan is known not to fit; low estimates are trusted."""
     if budget.evaluator is None:
         return False
     if not _near_limits(problem, found):

@@ -91,7 +91,7 @@ def _axes(node: ir.Node, rank: int) -> tuple[int, ...]:
 
 
 def _normalisation(node: ir.Node, value: ir.Value, axes: tuple[int, ...]) -> str | None:
-    """What the reduced value is used for, if it is to normalise `value` along `axes`."""
+    """Use of the reduced value, if it is to normalise `value` along `axes`."""
     shape = value.shape
     assert shape is not None
     kept = [axis for axis in axes if shape[axis] != 1]

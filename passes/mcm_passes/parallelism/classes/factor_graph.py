@@ -152,7 +152,7 @@ class FactorGraph:
         return int(self._classes.block[self._classes.class_of[dim]]) == Block.KEPT
 
     def stuck_step(self, dim: int) -> PropagationStep:
-        """What that op does."""
+        """Step of the op that does not propagate."""
         if dim in self._stuck:
             value, place = self.place(dim)
             at = self._stuck[dim]

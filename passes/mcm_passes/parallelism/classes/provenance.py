@@ -133,7 +133,7 @@ def explain(
     plan: Mapping[str, int] | None = None,
     tensors: Sequence[str] = (),
 ) -> str:
-    """What forces or forbids that a dimension is divided, as text.
+    """Reason that forces or forbids that a dimension is divided, as text.
 
     Args:
         classes: of the model.

@@ -1,4 +1,4 @@
-"""What users ask of a plan: `--shard '/decoder/*/wi=1'`."""
+"""Constraints of users on a plan: `--shard '/decoder/*/wi=1'`."""
 
 from __future__ import annotations
 

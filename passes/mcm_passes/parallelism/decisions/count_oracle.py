@@ -23,7 +23,7 @@ RESOLUTION = 1 << 40
 
 @dataclass(frozen=True, eq=False)
 class OracleDecision:
-    """What exact search found.
+    """Decision that exact search found.
 
     Attributes:
         partitioned: `[K]` bool, feasible.

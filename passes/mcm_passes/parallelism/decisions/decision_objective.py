@@ -1,4 +1,4 @@
-"""What a decision about partitioned classes is worth, as arrays."""
+"""Value of a decision about partitioned classes, as arrays."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class DecisionObjective:
         return dense
 
     def value(self, partitioned: NDArray[np.bool_]) -> float:
-        """What a decision `[K]` is worth."""
+        """Value of a decision `[K]`."""
         paid = (self.members() & partitioned).any(axis=1)
         return float(self.linear[partitioned].sum() + self.term_gain[paid].sum())
 

@@ -1,4 +1,4 @@
-"""What the searches for operator partitioning and data parallelism decide about, as arrays.
+"""Problem of the searches for operator partitioning and data parallelism, as arrays.
 
 A decision gives every dimension class a bit: partitioned or replicated. It is feasible if no
 partitioned class is blocked and no two partitioned classes conflict. A tensor is partitioned if
@@ -27,7 +27,7 @@ from mcm_passes.parallelism.rules.rule_templates import Block
 
 @dataclass(frozen=True, eq=False)
 class DecisionProblem:
-    """What OPP or ADP decides, as arrays; V tensors with D dims in all, of K classes.
+    """Problem of OPP or ADP, as arrays; V tensors with D dims in all, of K classes.
 
     Attributes:
         tensors: names of the V tensors that are decided about (trainable variables, or inputs),

@@ -80,7 +80,7 @@ class Oversized:
 
 @dataclass(frozen=True)
 class WeightDemand:
-    """What the weights of a graph ask of the chips.
+    """Demand of a graph's weights on the chips.
 
     Attributes:
         total_bytes: all distinct weights that placed operators read.

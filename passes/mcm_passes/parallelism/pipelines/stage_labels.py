@@ -36,7 +36,7 @@ from mcm_passes.parallelism.pipelines.cut_intervals import (
 Ints = NDArray[np.int64]
 
 Numbers = tuple[float, float, float, float]
-"""What is before a state, or behind it: both slots, and two sums of seconds."""
+"""Sums before a state, or behind it: both slots, and two sums of seconds."""
 
 
 class StageStates(NamedTuple):

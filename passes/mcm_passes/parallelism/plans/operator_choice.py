@@ -105,7 +105,7 @@ def best_inputs(
 
 
 def asks_to_divide(model: ir.Model, classes: DimensionClasses, options: PlanOptions) -> bool:
-    """Whether some variable has to be divided; checks what is asked, also if nothing is divided.
+    """Return whether some variable must be divided; checks requests, also without divisions.
 
     Raises:
         CompileError: as `constrained`, and MCM-S025 for a division over one device.

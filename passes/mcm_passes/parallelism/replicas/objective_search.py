@@ -32,7 +32,7 @@ class SolveFor(Protocol):
     def __call__(
         self, problem: PartitionProblem, pipelines: int, objective: Objective, /
     ) -> Solved:
-        """What is found for one of this many pipelines.
+        """Search for one of this many pipelines.
 
         Raises:
             CompileError: where nothing is found.
@@ -75,7 +75,7 @@ def numbers_of_pipelines(
 def _of_one(
     problem: PartitionProblem, objective: Objective, numbers: tuple[int, ...], solve: SolveFor
 ) -> Pipelines:
-    """What counts for one pipeline, on as many chips as there are; then as many of it as fit.
+    """Search one pipeline on as many chips as there are; then as many of it as fit.
 
     One pipeline on all chips does no worse than one on a share of them, so that its bound holds for
     every number.
@@ -252,7 +252,7 @@ class _FewestChips:
         yield from sorted(found)
 
     def _limit_s(self, count: int) -> float:
-        """What one of this many pipelines may take."""
+        """Limit of one of this many pipelines, in seconds."""
         return count / self._rate * (1.0 + ROUNDING)
 
     def _bound(self, count: int, each: int) -> LowerBound | None:

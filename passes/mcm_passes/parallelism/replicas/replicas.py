@@ -193,7 +193,7 @@ class _Share:
         return share_evaluator(evaluator, self.problem, self.first.replicas)
 
     def count(self) -> PipelineCount:
-        """What was found; nothing that runs counts as no partition once the simulator said so."""
+        """Finding; nothing that runs counts as no partition once the simulator said so."""
         if not self.rows or (self.evaluated and self.pipeline_s is None):
             return self.first
         simulated_s = None if self.pipeline_s is None else self.pipeline_s / self.first.replicas

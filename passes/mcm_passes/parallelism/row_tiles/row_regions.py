@@ -210,7 +210,7 @@ class RowRegions:
                     pending += [*node.inputs, *node.outputs]
 
     def _joins(self, region: RowRegion, node: ir.Node, value: ir.Value) -> bool:
-        """Whether an op that makes or reads a divided value is divided like it, from now on."""
+        """Return whether an op next to a divided value is divided like it, from now on."""
         rule = self._rule(node)
         if rule is None:
             return False
@@ -317,7 +317,7 @@ def _merged_rows(node: ir.Node, size: int) -> list[int]:
 
 
 def _slots(node: ir.Node, rule: ShardingRule) -> list[tuple[ir.Value | None, Dims | None]]:
-    """What an op reads and makes, with the loops of each dimension."""
+    """Operands and results of an op, with the loops of each dimension."""
     inputs = (*rule.inputs, *(None for _ in range(len(node.inputs) - len(rule.inputs))))
     outputs = (*rule.outputs, *(None for _ in range(len(node.outputs) - len(rule.outputs))))
     return [

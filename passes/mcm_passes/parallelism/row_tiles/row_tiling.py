@@ -191,7 +191,7 @@ class RowTiler:
         return sum(times * self._size(value) for value, times in held.items())
 
     def _root(self, value: ir.Value) -> ir.Value:
-        """What a value is a view of."""
+        """Value that a value is a view of."""
         while (node := value.producer()) is not None and node.op_type in output_pieces.VIEWS:
             source = node.inputs[0] if node.inputs else None
             if source is None:
@@ -269,7 +269,7 @@ class RowTiler:
         return f"{quote(largest[1])} needs {bytes_text(largest[0])} in {most} tiles"
 
     def _at_the_rim(self, region: RowRegion) -> Iterator[tuple[str, int]]:
-        """What it takes to take values apart and to put them together."""
+        """Steps that take values apart and put them together."""
         slots = self._limits.channel_slots
         for value in region.values:
             size, maker = self._size(value), value.producer()

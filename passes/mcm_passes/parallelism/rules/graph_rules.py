@@ -108,7 +108,7 @@ class GraphRules:
         return found
 
     def facts(self, node: ir.Node) -> OpFacts:
-        """What the rule of a node may depend on."""
+        """Facts that the rule of a node may depend on."""
         return self._facts(self.signature(node))
 
     def signature(self, node: ir.Node) -> _Signature:

@@ -81,7 +81,7 @@ class Share:
 
 
 def shard_form(facts: OpFacts, rule: ShardingRule, factor: int, start: int, stop: int) -> ShardForm:
-    """What changes of an op when a device has the part `start` to `stop` of a factor.
+    """Changes of an op when a device has the part `start` to `stop` of a factor.
 
     Args:
         facts: the op, with its sizes known.

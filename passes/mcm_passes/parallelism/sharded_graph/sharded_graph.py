@@ -43,7 +43,7 @@ GEMM_ADDS_IF_ASKED = 11
 
 @dataclass(frozen=True)
 class ShardedGraph:
-    """What was made of a graph.
+    """Sharded form of a graph.
 
     Attributes:
         operators: each op that has a divided weight, with the ops of its shards.

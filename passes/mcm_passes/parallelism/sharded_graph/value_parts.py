@@ -68,7 +68,7 @@ def split_value(
 def joined_value(
     make: NewOps, parts: Sequence[ir.Value], whole: ir.Value, axis: int, runs: int
 ) -> ir.Value:
-    """What the parts of a value make up.
+    """Value that parts make up.
 
     Args:
         make: makes ops.

@@ -1,4 +1,4 @@
-"""What a kernel applies to its result before it writes it."""
+"""Ops that a kernel applies to its result before it writes it."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ class Emitter:
             self._lists.stream(unit, [out.next(each)], each)
 
     def _by_rows(self, k: int) -> bool:
-        """Whether the units of a stage make rows rather than columns; also the order of units."""
+        """Return whether a stage's units make rows rather than columns; also the order of units."""
         share = self._shares.stages[k]
         return share.row_parts >= share.col_parts
 

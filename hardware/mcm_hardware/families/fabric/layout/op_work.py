@@ -1,4 +1,4 @@
-"""What one op asks of compute units: products, lane operations, elements read; its kind."""
+"""Demands of one op on compute units: products, lane operations, elements read; its kind."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _FREE = frozenset({"Constant", "Shape", "Size"})
 
 @dataclass(frozen=True)
 class OpWork:
-    """What an op asks of compute units.
+    """Demands of an op on compute units.
 
     Attributes:
         kind: index into `OP_KINDS`.

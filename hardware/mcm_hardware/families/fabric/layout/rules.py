@@ -12,7 +12,7 @@ text, which may be written better without a model having to learn again."""
 
 @dataclass(frozen=True)
 class LayoutRules:
-    """What the lowering may choose.
+    """Choices of the lowering.
 
     Attributes:
         tile: rows and columns of results that a compute unit accumulates at once; a product reads

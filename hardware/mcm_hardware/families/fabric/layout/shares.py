@@ -31,7 +31,7 @@ _PACKED = 0.5
 
 @dataclass(frozen=True)
 class StageShare:
-    """What a stage gets.
+    """Share of one stage.
 
     Attributes:
         row_parts: parts of its rows.
@@ -60,7 +60,7 @@ class StageShare:
 
 @dataclass(frozen=True)
 class Shares:
-    """What all stages get.
+    """Shares of all stages.
 
     Attributes:
         stages: in their order; the first one has buffers alone.
@@ -104,7 +104,7 @@ class Balance:
     rules: LayoutRules
 
     def shares(self, periods: Floats, streamed: frozenset[int]) -> Shares:
-        """What the stages get that are to take this many cycles each.
+        """Return the shares of stages that take this many cycles each.
 
         Args:
             periods: `[stages]`.

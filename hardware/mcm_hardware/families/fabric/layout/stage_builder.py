@@ -239,7 +239,7 @@ class StageBuilder:
 
 
 def _weights_first(node: ir.Node, active: Sequence[ir.Value]) -> bool:
-    """Whether the right operand of a product is what changes, so that its columns are our rows."""
+    """Return whether the right operand of a product changes, so that its columns are our rows."""
     return len(active) == 1 and node.op_type == "MatMul" and node.inputs[0] is not active[0]
 
 

@@ -1,1 +1,1 @@
-"""What a mapped fabric does, flit by flit: the simulator of mappings."""
+"""Simulator of mappings: the behaviour of a mapped fabric, flit by flit."""

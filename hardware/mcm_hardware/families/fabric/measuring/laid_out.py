@@ -24,7 +24,7 @@ TOGETHER, OUT, INTO, TO = 0, 1, 2, 3
 
 
 class UnitArrays(NamedTuple):
-    """What depends on the problem alone; fields as in `MappingProblem`, and CSR by unit.
+    """Arrays of the problem alone; fields as in `MappingProblem`, and CSR by unit.
 
     Attributes:
         kind: `[U]`.
@@ -60,7 +60,7 @@ class UnitArrays(NamedTuple):
 
 
 class MeshArrays(NamedTuple):
-    """What depends on the fabric alone.
+    """Arrays of the fabric alone.
 
     Attributes:
         cols: of switches.
@@ -95,7 +95,7 @@ class MeshArrays(NamedTuple):
 
 
 class TreeArrays(NamedTuple):
-    """What depends on the mapping: the trees of all streams.
+    """Arrays of the mapping: the trees of all streams.
 
     Attributes:
         root: `[E]`, node at the source.

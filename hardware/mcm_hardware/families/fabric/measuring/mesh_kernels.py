@@ -1,4 +1,4 @@
-"""What ports and switches do in a cycle; parts 1, 3 and 4 of the contract of measurements."""
+"""Ports and switches in a cycle; parts 1, 3 and 4 of the contract of measurements."""
 
 from __future__ import annotations
 

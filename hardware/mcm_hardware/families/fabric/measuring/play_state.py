@@ -43,7 +43,7 @@ class StreamState(NamedTuple):
 
 
 class UnitState(NamedTuple):
-    """What units do, and whose turn it is: the position from which the next is sought.
+    """State of units and of turns: the position from which the next is sought.
 
     Attributes:
         sample: `[U]`, sample that a compute unit works on.
@@ -97,7 +97,7 @@ TURN, ASKED = 0, 1
 
 
 class Calendar(NamedTuple):
-    """What happens in cycles to come, by cycle modulo the number of slots, a power of two.
+    """Events of cycles to come, by cycle modulo the number of slots, a power of two.
 
     Attributes:
         arrivals: `[near slots, S]`, destinations at which a flit arrives.
@@ -119,7 +119,7 @@ class Calendar(NamedTuple):
 
 
 class Agenda(NamedTuple):
-    """Who has to be looked at: all others are as they were when they could do nothing.
+    """Units to look at: all others are as they were when they could do nothing.
 
     Attributes:
         actor: `[U]`, who acts for each unit: itself, or `U + c` for memory channel c.

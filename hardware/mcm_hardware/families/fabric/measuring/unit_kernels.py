@@ -1,4 +1,4 @@
-"""What units and memory channels do in a cycle; part 2 of the contract of measurements."""
+"""Units and memory channels in a cycle; part 2 of the contract of measurements."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def plan_chips(
 
 @inner_njit
 def _fixed_bytes(values: ValueTables, flow: Dataflow, slots: int) -> Longs:
-    """What each chip holds all the time: weights, receive and send buffers."""
+    """Bytes that each chip holds all the time: weights, receive and send buffers."""
     fixed = np.zeros(len(flow.ends), np.int64)
     room = values.room_bytes
     for row in range(len(flow.arrivals)):

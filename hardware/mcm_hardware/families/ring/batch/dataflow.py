@@ -72,7 +72,7 @@ ROOT_ITEM, ROOT_VALUE, ROOT_LEAVES, ROOT_READ_INSIDE = range(4)
 
 
 class _Walk(NamedTuple):
-    """What the walk knows at the item it is at.
+    """State of the walk at an item.
 
     Attributes:
         marks: `[V, columns]`, see below; those of chips hold the last chip for which they count.
@@ -257,7 +257,7 @@ def _is_alias(
     item: int,
     op: int,
 ) -> bool:
-    """Whether a view is only another name for its source's memory; if so, it is noted as one."""
+    """Return whether a view only renames its source's memory; if so, it is noted as a view."""
     marks, roots = walk.marks, flow.roots
     view = ops.made[ops.made_ptr[op]]
     source = _root_of(marks, int(ops.reads[ops.read_ptr[op]]), chip)
@@ -389,7 +389,7 @@ def _finish_chip(
     chip: int,
     speed: float,
 ) -> None:
-    """What is known once all items of a chip have been seen."""
+    """Finish the facts that are known once all items of a chip have been seen."""
     if chip == 0:
         for value in values.outputs:
             # A graph output that no op makes is an initializer, and the first chip sends it.

@@ -1,4 +1,4 @@
-"""What each chip runs and passes on: legalisation of a partition, as compiled code."""
+"""Kernels and transfers of each chip: legalisation of a partition, as compiled code."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LegalisedPartition(NamedTuple):
 
 @inner_njit
 def place(tables: ProblemTables, chip_of: Ints) -> LegalisedPartition:
-    """What `legalize` does to the graph: clones, relays, and the order of kernels on each chip.
+    """Return what `legalize` makes of the graph: clones, relays, and kernel order on each chip.
 
     Args:
         tables: the problem.

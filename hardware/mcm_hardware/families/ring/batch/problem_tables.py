@@ -1,4 +1,4 @@
-"""What a batch evaluator knows of a problem before it sees a partition, as arrays.
+"""Facts of a problem that a batch evaluator knows before it sees a partition, as arrays.
 
 A model as compiled code walks through it: N units of K kernels of O ops, and V values. Kernels are
 numbered unit by unit and ops kernel by kernel, so that each has a range of the next. Rows of

@@ -178,7 +178,7 @@ class _Held(NamedTuple):
 def _held_room(
     model: ir.Model, problem: PartitionProblem, chip: ChipSpec, constants: set[ir.Value]
 ) -> _Held:
-    """What stays of the model's states; pasts become `constants`, as no wire brings them."""
+    """Held states of the model; pasts become `constants`, as no wire brings them."""
     states = STATES.find(model) or States(())
     inputs = {value.name: value for value in model.graph.inputs}
     outputs = {value.name: value for value in model.graph.outputs}

@@ -1,1 +1,1 @@
-"""What no placement of a step can be faster than, and what cannot fit."""
+"""Bounds on a step's time over all placements, and what cannot fit."""

@@ -60,7 +60,7 @@ class CoarseStep:
         return device_of[self.first]
 
     def ways(self, ways: Fallbacks) -> Fallbacks:
-        """What `ways` says of ops, of groups."""
+        """Fallbacks of `ways`, of groups."""
         allowed = self.problem.allowed
         barred = np.flatnonzero(~allowed.all(axis=1))
         return Fallbacks(allowed, ways.instead[self.first], barred)

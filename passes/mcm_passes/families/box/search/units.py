@@ -1,4 +1,4 @@
-"""What search moves: units of many ops, and the placements that devices of units stand for.
+"""Units of many ops that search moves, and the placements that devices of units stand for.
 
 A network of layers keeps all its devices busy if neighbouring layers lie on neighbouring devices;
 where it is a sequence of several stacks, such as an encoder and a decoder, each stack wants all

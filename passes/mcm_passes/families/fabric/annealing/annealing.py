@@ -221,7 +221,7 @@ class Stand:
 
 @dataclass(frozen=True)
 class Allowance:
-    """What refining may take.
+    """Allowance of a refinement.
 
     Attributes:
         measurements: at most.

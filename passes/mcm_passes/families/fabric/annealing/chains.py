@@ -43,7 +43,7 @@ class Chains(Protocol):
         ...
 
     def forget(self) -> None:
-        """What walks have seen so far is no longer their best; the next that they keep is."""
+        """Forget the best that walks have seen so far; the next that they keep is the best."""
         ...
 
     def join(self, loser: int, winner: int) -> None:

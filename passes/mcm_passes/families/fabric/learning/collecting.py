@@ -89,7 +89,7 @@ class CollectionSize:
 
 
 def learned_of(target: MapsChips) -> Learned:
-    """What a model learns of that learns from this target."""
+    """Learned part of a model that learns from this target."""
     return Learned(make_of(target.fabric), target.lowering_hash, target.mapping_judge().physics)
 
 
@@ -279,7 +279,7 @@ def _unsuitable(
 def _searched(
     problem: MappingProblem, fabric: Fabric, judge: MappingJudge, rng: np.random.Generator
 ) -> Mappings:
-    """What a search by some formula finds, after few evaluations or many."""
+    """Mappings that a search by some formula finds, after few evaluations or many."""
     model = MODELS[int(rng.integers(len(MODELS)))].prepared(problem, fabric)
     evaluations = int(math.exp(rng.uniform(math.log(_FEWEST), math.log(_MOST))))
     seed = int(rng.integers(2**31))

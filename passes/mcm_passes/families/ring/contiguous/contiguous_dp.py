@@ -183,7 +183,7 @@ class ContiguousDp:
 def dp_outcome(
     problem: PartitionProblem, evaluate: Evaluate, rng: np.random.Generator, budget: Budget
 ) -> Outcome:
-    """What `dp` finds: from the budget's start where that is of this problem, else again."""
+    """Find cuts by `dp`: from the budget's start where that is of this problem, else again."""
     if budget.start is not None and budget.start.problem is problem:
         return budget.start.outcome
     return ContiguousDp().solve(problem, evaluate, rng, budget)
@@ -279,7 +279,7 @@ class _Search(Search):
             steps = windows.steps_left
 
     def _most_s(self, period_s: float) -> float:
-        """What partitions of windows within a period may take for that to be long enough.
+        """Sum of times that partitions of windows within a period need at least.
 
         Windows know nothing of each other. What all of them put on a channel that they share may
         take longer than each of them, and less if they are longer and fewer.

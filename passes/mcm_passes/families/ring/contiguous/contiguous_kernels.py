@@ -32,7 +32,7 @@ MANY_STARTS = 32
 
 
 class WindowSums(NamedTuple):
-    """What the positions of a window amount to, as it grows and shrinks; bytes as whole floats.
+    """Sums of a window's positions, as it grows and shrinks; bytes as whole floats.
 
     Attributes:
         busy_s: chip seconds of units and clones.
@@ -130,7 +130,7 @@ def _more_copied_behind(views: CopiedViews, j: int, i: int) -> float:
 
 @inlined_njit
 def with_next(w: Windows, s: WindowSums, j: int, p: int) -> WindowSums:
-    """What a window `[j, p)` comes to with position p."""
+    """Sums of a window `[j, p)` with position p added."""
     busy_s, relay_s, in_s, held = s.busy_s + w.work_s[p], s.relay_s, s.in_s, s.held
     held += w.out_held[p]
     items, read = w.items, w.read
@@ -154,7 +154,7 @@ def with_next(w: Windows, s: WindowSums, j: int, p: int) -> WindowSums:
 
 @inlined_njit
 def _without_first(w: Windows, s: WindowSums, j: int, i: int) -> WindowSums:
-    """What a window `[j, i)` comes to without position j."""
+    """Sums of a window `[j, i)` without position j."""
     busy_s, relay_s, in_s, held = s.busy_s - w.work_s[j], s.relay_s, s.in_s, s.held
     held -= w.out_held[j]
     items, made = w.items, w.made
@@ -199,7 +199,7 @@ def _latest_starts(w: Windows) -> Longs:
 
 
 class _Chip(NamedTuple):
-    """What a window must keep to.
+    """Limits of a window.
 
     Attributes:
         longest_s: seconds of work at normal speed within a period.
@@ -353,7 +353,7 @@ def _first_useful(least: Longs, chips: int) -> Longs:
 
 @entry_njit
 def window_limits(w: Windows, period_s: float) -> tuple[Longs, Bools]:
-    """What every partition along the order keeps whose period is at most `period_s`.
+    """Limits of every partition along the order whose period is at most `period_s`.
 
     Returns:
         `[n + 1]`, for each cut the earliest start of a window to it, never falling; and `[n + 1]`,

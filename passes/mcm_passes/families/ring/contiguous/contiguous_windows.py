@@ -67,7 +67,7 @@ class Ends(NamedTuple):
 
 
 class Cuts(NamedTuple):
-    """What crosses each cut.
+    """Tensors that cross each cut.
 
     Attributes:
         link_s: `[n + 1]`, link seconds of all that crosses; where the host reaches only the ends
@@ -285,7 +285,7 @@ def _host_traffic(problem: PartitionProblem, order: Ints) -> tuple[Longs, int]:
 
 
 def _cuts(d: ChipDemands, moving: Longs, link_bytes_per_s: float, block: int) -> Cuts:
-    """What crosses cuts.
+    """Tensors that cross cuts.
 
     Args:
         d: the demands, with positions for nodes.

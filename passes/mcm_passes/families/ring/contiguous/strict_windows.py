@@ -60,7 +60,7 @@ class _State:
         return found[::-1]
 
     def signature(self) -> tuple[object, ...]:
-        """What the windows to come depend on, whatever numbers the chips have."""
+        """Signature that the windows to come depend on, whatever numbers the chips have."""
         chips = list(dict.fromkeys(self.lies_on.values()))
         number = {chip: i for i, chip in enumerate(chips)}
         leads = tuple(tuple(self.before[b] >> a & 1 for a in chips) for b in chips)
@@ -76,7 +76,7 @@ class _Position(NamedTuple):
 
 
 class _Costs(NamedTuple):
-    """What the windows from one cut come to, each one position longer than the one before.
+    """Costs of the windows from one cut, each one position longer than the one before.
 
     As in `WindowCost`.
     """
@@ -93,7 +93,7 @@ class _Costs(NamedTuple):
 
 
 class _Window:
-    """What a window reads from that grows by one position after the other.
+    """Facts of a window that grows by one position after the other.
 
     Attributes:
         sources: bits of the chips that it reads from.
@@ -113,7 +113,7 @@ class _Window:
                 self.before |= self._state.before[source]
 
     def state_at(self, end: int, positions: Sequence[_Position]) -> _State:
-        """What follows where the window ends at a cut."""
+        """State where the window ends at a cut."""
         chip, last = self._state.chips, self._last
         lies_on = {t: c for t, c in self._state.lies_on.items() if last[t] >= end}
         for position in positions[self._start : end]:

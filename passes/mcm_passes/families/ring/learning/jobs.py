@@ -206,7 +206,7 @@ def _gone() -> CompileError:
 def _dask_executors(
     scheduler: str, stack: ExitStack
 ) -> tuple[Callable[[], Executor], Callable[[], bool]]:
-    """What makes executors, and says whether the scheduler answers."""
+    """Maker of executors, and a check that the scheduler answers."""
     client = dask_client(scheduler)
 
     def alive() -> bool:

@@ -87,7 +87,7 @@ def _per_chip(chips: np.ndarray, values: np.ndarray, num_chips: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
-    """What one iteration saw.
+    """Records of one iteration.
 
     Attributes:
         partitions: `[R, N]`.

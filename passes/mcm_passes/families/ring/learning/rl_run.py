@@ -44,7 +44,7 @@ from mcm_passes.mapping.search.named import (
 from mcm_passes.mapping.search.search import Search
 
 Reward = Literal["fast", "judge"]
-"""What a policy learns from: the analytic model (MCM, section 5.2), or the simulator in place of
+"""Reward of a policy: the analytic model (MCM, section 5.2), or the simulator in place of
 hardware (MCM, section 5.3)."""
 
 

@@ -197,7 +197,7 @@ class Sampler(Protocol):
     def draw(self, rng: np.random.Generator, decoded: Decoded) -> Rollouts: ...
 
     def improvable(self) -> bool:
-        """Whether it can still draw what is better than the best so far, as far as it knows."""
+        """Return whether it can still draw better than the best so far, as far as it knows."""
         ...
 
 

@@ -162,7 +162,7 @@ class Task:
 
 
 class FrozenPolicy:
-    """What `PolicyLearner` is with a learning rate of 0: the same draws, without JAX.
+    """`PolicyLearner` with a learning rate of 0: the same draws, without JAX.
 
     Args:
         recipe: how partitions are drawn.

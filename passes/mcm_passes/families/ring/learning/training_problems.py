@@ -41,7 +41,7 @@ _SIZE = re.compile(r"[1-9][0-9]{0,17}")
 
 @dataclass(frozen=True)
 class SizedModel:
-    """What a compile takes.
+    """Options of a compile that decide its problem.
 
     Attributes:
         model: a path, or `zoo:` and a builder.
@@ -209,7 +209,7 @@ def model_to_partition(model: str, target: Target) -> ir.Model:
 
 
 COST_MODEL = "roofline"
-"""What policies are trained under where the target names no cost model: that of release 0.1.0, so
+"""Default cost model of trainings where the target names none: that of release 0.1.0, so
 that its trainings go on."""
 
 

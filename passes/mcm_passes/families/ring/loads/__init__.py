@@ -1,1 +1,1 @@
-"""What tensors load on their way along a ring."""
+"""Loads of tensors along their way on a ring."""

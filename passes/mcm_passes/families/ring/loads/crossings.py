@@ -1,4 +1,4 @@
-"""What crosses order ideals: the tensors that one chip hands over to the next.
+"""Crossings of order ideals: the tensors that one chip hands over to the next.
 
 An ideal is a set of nodes that holds with each all that it depends on, such as the nodes before a
 cut of an order.
@@ -18,7 +18,7 @@ from mcm_passes.mapping.problem.rule_graph import Words
 
 
 class IdealCrossings(NamedTuple):
-    """What crosses each of I ideals.
+    """Tensors that cross each of I ideals.
 
     Attributes:
         members: `[I, words]`, bitset of each ideal.
@@ -34,7 +34,7 @@ class IdealCrossings(NamedTuple):
 
 
 def cuts_of(members: Words, tensors: TensorDemands, smaller: Longs | None = None) -> IdealCrossings:
-    """What crosses each ideal, from the empty one to that of all nodes.
+    """Tensors that cross each ideal, from the empty one to that of all nodes.
 
     Takes about as long as there are crossings, whatever tensors do not cross.
 

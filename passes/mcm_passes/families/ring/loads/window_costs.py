@@ -27,7 +27,7 @@ from mcm_passes.mapping.problem.rule_graph import Words
 
 
 class Window(NamedTuple):
-    """What one chip holds.
+    """Units that one chip holds.
 
     Attributes:
         start: the ideal at which it takes over.
@@ -77,7 +77,7 @@ class WindowCost(NamedTuple):
 
 
 class WindowScratch(NamedTuple):
-    """What weighing one window after the other needs.
+    """Scratch space for weighing one window after the other.
 
     Attributes:
         nodes: `[n]`, its nodes, in its first entries.
@@ -158,7 +158,7 @@ def _held_peak(
 
 @inlined_njit
 def _stays(d: ChipDemands, cuts: IdealCrossings, window: Window, tensor: int) -> bool:
-    """Whether all that a tensor needs next to it is in the window, all its readers among it."""
+    """Return whether all that a tensor needs near it, all its readers too, is in the window."""
     for e in range(d.held.beside.ptr[tensor], d.held.beside.ptr[tensor + 1]):
         node = int(d.held.beside.entries[e])
         if not holds(cuts.members, window.end, node) or holds(cuts.members, window.start, node):

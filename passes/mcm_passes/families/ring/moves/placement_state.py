@@ -479,7 +479,7 @@ def _count_edges(
 
 @inlined_njit
 def breaks_triangle_rule(s: PlacementState, longer: Bools) -> bool:
-    """Whether some direct dependency between chips has a longer path parallel to it (MCM, Eq. 4).
+    """Return whether a direct dependency between chips has a longer parallel path (MCM, Eq. 4).
 
     Args:
         s: the state.

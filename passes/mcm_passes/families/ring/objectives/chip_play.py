@@ -90,7 +90,7 @@ class PlayedProblem(NamedTuple):
 
 
 class PlayScratch(NamedTuple):
-    """What playing one chip after the other needs, of n nodes, I items and T tensors.
+    """Scratch space for playing one chip after the other, of n nodes, I items and T tensors.
 
     Attributes:
         arrival_s: `[T]`, when each tensor is on the chip: from before for those that arrive, and
@@ -278,7 +278,7 @@ def _run(
 
 @lean_inner_njit
 def _hand_on(played: PlayedProblem, chip: int, node: int, scratch: PlayScratch) -> None:
-    """What a node has made goes to where it is wanted."""
+    """Hand a node's tensors to their readers."""
     d = played.demands
     mark, ready_s = scratch.plays[0], float(scratch.clock_s[_ENGINE])
     at_end = chip in (0, played.last_chip)

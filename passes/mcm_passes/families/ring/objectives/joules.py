@@ -105,7 +105,7 @@ def host_tensors(problem: PartitionProblem) -> tuple[Bools, Bools]:
 
 
 def least_energy(problem: PartitionProblem) -> LowerBound:
-    """What every placement spends, in joules.
+    """Least energy of every placement, in joules.
 
     Every unit runs at least once, a copied one where something reads it; each graph input that is
     read comes from the host once at least, and each graph output goes there once. Weights that all

@@ -294,7 +294,7 @@ class MemoryConstraints:
         return held, weights
 
     def _live_sums(self, chip: int) -> list[WeightedSum]:
-        """What is live on the chip while each unit runs; at least one sum.
+        """Live bytes on the chip while each unit runs; at least one sum.
 
         A tensor that is made and read on one chip is live from its producer to its last reader.
         What is live while a unit of another chip runs is no more than while the chip's own unit

@@ -173,7 +173,7 @@ def _marginals(sums: Floats, ends: Floats, reach: Longs) -> Floats:
 
 
 class AdjacentFacts(NamedTuple):
-    """What all rollouts share where dependencies span at most one chip.
+    """Facts that all rollouts share where dependencies span at most one chip.
 
     Attributes:
         near: neighbours that are at most one chip away: successors or predecessors, and the nodes
@@ -221,7 +221,7 @@ def near_graph(graph: RuleGraph) -> Edges:
 
 
 def adjacent_facts(graph: RuleGraph) -> tuple[AdjacentFacts, Domains] | None:
-    """What rollouts share, and closed domains; None where no partition is of this kind.
+    """Facts that rollouts share, and closed domains; None where no partition is of this kind.
 
     Of a graph with more than `MAX_SPANS` pairs of nodes and sources only the first sources are
     taken: one of these is then on chip 0 (our restriction).

@@ -27,7 +27,7 @@ from mcm_passes.families.ring.solver.node_bits import has, lowest_position
 
 
 class RelayFacts(NamedTuple):
-    """What all rollouts under the relay rule share.
+    """Facts that all rollouts under the relay rule share.
 
     Attributes:
         ancestors: `[n, W]`, W = ceil(n / 64), bitsets from `closure`.

@@ -39,7 +39,7 @@ _UNDECIDED = -1
 
 
 class Rollouts(NamedTuple):
-    """What is to be drawn: B rollouts in G groups.
+    """Rollouts to draw: B in G groups.
 
     Attributes:
         groups: `[G + 1]`, where each group of rollouts begins; at most `LANES` in each.

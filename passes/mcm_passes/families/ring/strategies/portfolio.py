@@ -210,7 +210,7 @@ class _Finders:
         self._first: dict[bytes, str] = {}
 
     def of(self, member: str) -> Callable[[partition.Ints, float], None]:
-        """What a member offers its partitions to."""
+        """Collector to which a member offers its partitions."""
 
         def offer(chip_of: partition.Ints, _period_s: float) -> None:
             self._first.setdefault(self._key(chip_of), member)

@@ -29,7 +29,7 @@ def broadcast(op: OpRule, out: Shape) -> ShardingRule:
 
 
 def _is_certain(shapes: tuple[Shape | None, ...], axis: int, size: int | None) -> bool:
-    """Whether no operand may be broadcast without saying so: the only one that is not cannot."""
+    """Return whether no operand may be broadcast silently: the only one that is not cannot."""
     sizes = [s[axis] for s in shapes if s is not None and len(s) >= -axis and s[axis] != 1]
     unknown = sum(s is None for s in sizes)
     return not unknown or len(sizes) == 1 or (size is None and unknown == len(sizes))

@@ -85,7 +85,7 @@ def gemm(op: OpRule) -> ShardingRule:
 
 @maker()
 def einsum(op: OpRule) -> ShardingRule:
-    """What the equation says; indices that stand twice in an operand are needed whole."""
+    """Rule of the equation; indices that occur twice in an operand are needed whole."""
     equation = str(op.attributes.get("equation", "")).replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")

@@ -102,7 +102,7 @@ MOST_DEVICES = 9
 
 @dataclass(frozen=True, eq=False)
 class IterationFigures:
-    """What happened.
+    """Events of an iteration.
 
     Attributes:
         ratio: geometric mean of scores over that of the best single device.

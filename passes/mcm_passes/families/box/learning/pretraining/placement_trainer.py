@@ -39,7 +39,7 @@ LEFT_OUT = (
     "all other models of the zoo",
     "all boxes that come with the compiler",
 )
-"""What a policy has not seen when it is tried on it: everything but what was made up."""
+"""Held-out cases of a policy: everything but generated steps."""
 
 MOST_PLACEMENTS = 1 << 12
 """Of a case in an update: all of them are in memory at once."""
@@ -159,7 +159,7 @@ class _Numbers(Struct, frozen=True):
 
 @dataclass(eq=False)
 class TrainingState:
-    """What changes while the policy learns. Everything random follows from the seed and iteration.
+    """State that changes while the policy learns. Seed and iteration decide everything random.
 
     Attributes:
         weights: of the policy.

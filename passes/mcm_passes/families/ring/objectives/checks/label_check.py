@@ -35,7 +35,7 @@ class _Label:
         )
 
     def merged_with(self, other: _Label) -> _Label:
-        """What is as early as either."""
+        """Label that is as early as either."""
         there_s = {t: min(seconds, other.there_s[t]) for t, seconds in self.there_s.items()}
         return _Label(there_s, min(self.end_s, other.end_s))
 
@@ -142,7 +142,7 @@ class _Play:
                 self._made[maker].append(t)
 
     def chip(self, step: Step, label: _Label, last: bool, hop_s: float) -> _Label:
-        """What a chip hands over when, over a link with a delay, and its end."""
+        """Label of a chip's hand-over times over a link with a delay, and of its end."""
         grown = step.grown
         there_s, clock = dict(label.there_s), _Clock(self._p, step.chip, hop_s)
         self._pass_on(clock, there_s, grown, last)
@@ -156,7 +156,7 @@ class _Play:
         return _Label(clock.handed_over_s, max(clock.end_s, clock.engine_s, label.end_s))
 
     def _pass_on(self, clock: _Clock, there_s: _Arrivals, grown: int, last: bool) -> None:
-        """What others have made goes on, or out."""
+        """Pass on tensors that others have made, to the next or out."""
         for t in sorted(there_s):
             if not self._goes_on(t, grown, last):
                 continue
@@ -179,7 +179,7 @@ class _Play:
         return ready_s
 
     def _hand_on(self, u: int, clock: _Clock, there_s: _Arrivals, grown: int, last: bool) -> None:
-        """What a unit has made goes to where it is wanted."""
+        """Hand a unit's tensors to their readers."""
         for t in self._made[u]:
             there_s[t] = clock.engine_s
             if self._p.tensor_to_host[t]:
