@@ -95,7 +95,7 @@ class KernelFiles(caching.IndexDataCacheFile):
     Args:
         cache_path: folder.
         filename_base: what the names of the files begin with.
-        source_stamp: tells one state of the source file from others.
+        source_stamp: differs between states of the source file.
     """
 
     def __init__(self, cache_path: str, filename_base: str, source_stamp: object) -> None:

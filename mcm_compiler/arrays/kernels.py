@@ -1,7 +1,7 @@
 """Ways to compile a kernel, without what it does not need.
 
 numba gives every kernel two wrappers, one for calls from Python and one for calls from C, which
-unpack each array of each tuple; where arguments are large tuples that takes longer to compile than
+unpack each array of each tuple. Where arguments are large tuples that takes longer to compile than
 the kernel itself. Nothing here is called from C, and most kernels are called by other kernels only.
 
 It also counts who holds each array of every tuple that a function is given, with atomic operations.

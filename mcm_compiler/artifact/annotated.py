@@ -142,7 +142,7 @@ def _add_configuration(
 
 
 def _note(owner: onnx.ModelProto | onnx.NodeProto, noted: Mapping[str, str]) -> None:
-    """Sets properties, in the order of their names; what an earlier compile told is gone."""
+    """Sets properties, in the order of their names; those of an earlier compile are removed."""
     entries = owner.metadata_props
     known = dict(noted)
     if entries:

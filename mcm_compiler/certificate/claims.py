@@ -81,7 +81,7 @@ class Certificate:
         forwards: `(tensor, node that passes it on, device)`.
         considered: other numbers of pipelines that were looked at, the chosen one included.
         learned: what learned search added to classical search.
-        figures: what the placement comes to under an objective that is not the plain period, and
+        figures: value of the placement under an objective that is not the plain period, and
             what is claimed of that; else None.
         divisions: what is claimed of every division of the kernels; None where nothing is.
         schema_version: of the file that it was read from.

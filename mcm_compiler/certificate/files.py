@@ -44,7 +44,7 @@ class ProvenRow:
     Attributes:
         pipelines: equal pipelines side by side.
         devices_each: devices that each of them may use.
-        value: of one of them no placement comes to less; null where none is said to be valid.
+        value: of one of them no placement has a smaller value; null where none is said to be valid.
         proof: kind of argument; empty where there is none.
         argument: the argument in words.
     """
@@ -64,8 +64,8 @@ class ObjectiveRow:
         kind: what was to be small.
         max_latency_s: the latest that one inference may be answered, or null.
         throughput_per_s: inferences per second that had to be reached, or null.
-        value: what the placement comes to: seconds or chips of the package, joules of an inference.
-        bound: no placement comes to less.
+        value: value of the placement: seconds or chips of the package, joules of an inference.
+        bound: no placement has a smaller value.
         latency_s: when one inference is answered by an empty package; null if unknown.
         proven: of each number of replicas that could be chosen.
     """

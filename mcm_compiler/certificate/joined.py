@@ -209,7 +209,7 @@ class _Joiner:
     def _original(
         self, node: ir.Node, key: tuple[str, int], value_of: Mapping[ir.Value, ir.Value]
     ) -> ir.Node:
-        """What a copy stands for; where no chip before has it, the copy is taken until one has."""
+        """Node that a copy stands for; without an earlier one, the copy itself for now."""
         name = self._copy_of[key]
         original = self._nodes.get(name)
         self._seen.add(key)

@@ -36,7 +36,7 @@ from mcm_compiler.text.json_text import leaf_differences, shown
 from mcm_compiler.text.units import count_text
 
 LISTED = 5
-"""Figures that differ of which this many are told."""
+"""Number of differing figures that are listed."""
 
 MAX_INFERENCES = 1_000_000
 """More than any simulator plays."""

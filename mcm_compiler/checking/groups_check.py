@@ -100,7 +100,7 @@ def _of_one_class(
 
 
 def fusion_unknown(pipeline: str) -> str:
-    """Why nobody can tell which ops the passes of a pipeline fuse; empty where that is known."""
+    """Why it is unknown which ops the passes of a pipeline fuse; empty where that is known."""
     known = {registration.name for registration in PASSES.registrations()}
     missing = pass_names(pipeline) - known
     if not missing:

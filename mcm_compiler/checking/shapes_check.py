@@ -18,10 +18,10 @@ from mcm_compiler.ir.rewriting.node_copying import copy_node
 from mcm_compiler.ir.shapes import inference, shapes_by_run
 
 MAX_NAMED = 5
-"""Values that are told one by one."""
+"""Values that are listed one by one."""
 
 _INFERRED_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml"})
-"""Ops of other domains keep what is declared, because nothing but a run tells it."""
+"""Ops of other domains keep what is declared, because only a run shows it."""
 
 Declared = tuple[ir.TypeProtocol | None, ir.Shape | None]
 

@@ -63,7 +63,7 @@ def read_baseline(path: Path, notice: Callable[[Diagnostic], None] | None = None
 
     Args:
         path: the report.
-        notice: told of MCM-A021 or MCM-A023, where figures were not proven by a folder.
+        notice: notified of MCM-A021 or MCM-A023, where figures were not proven by a folder.
 
     Returns:
         None if there is no such file: the model is new.

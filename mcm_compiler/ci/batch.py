@@ -44,7 +44,7 @@ class Settings:
         target: a name, or a path of a description.
         options: of the compiles.
         force: replace output folders.
-        diagnose: what the user is told about an exception; importable by its name, because it
+        diagnose: message to the user about an exception; importable by its name, because it
             travels to other processes.
         strict: whether what is not proven fails a model.
         html: whether a page is written next to each folder.
@@ -182,7 +182,7 @@ def lost_process(work: str, name: str, exit_code: int | None, journal: CrashJour
         work: what it did, such as "compiled the model".
         name: of what it worked on.
         exit_code: negative for a signal, or None.
-        journal: what it told last.
+        journal: its last record.
     """
     how = "died" if exit_code is None else f"ended with {_exit_text(exit_code)}"
     return Diagnostic(
@@ -193,7 +193,7 @@ def lost_process(work: str, name: str, exit_code: int | None, journal: CrashJour
 def with_baseline(
     outcome: CompileOutcome, before: Figures | Diagnostic | None, path: Path, allowed: float
 ) -> CompileOutcome:
-    """`outcome` with a comparison and what it tells.
+    """`outcome` with a comparison and its explanation.
 
     Args:
         outcome: a failed one stays as it is.

@@ -32,7 +32,7 @@ class CheckSettings:
     Attributes:
         seeds: of the random inputs that are compared.
         strict: whether what is not proven fails a folder.
-        diagnose: what the user is told about an exception; importable by its name, because it
+        diagnose: message to the user about an exception; importable by its name, because it
             travels to other processes.
         model: path or `zoo:NAME` of the model that all of the folders were made from, or None.
         proven_seeds: how many of `seeds` are compared where every op is proven; None compares all.
@@ -69,7 +69,7 @@ class CheckOutcome:
 
     @property
     def failed(self) -> bool:
-        """True if the exit code tells of it."""
+        """True if the exit code reports it."""
         return not self.holds or self.open
 
 

@@ -108,7 +108,7 @@ def compare(old: Figures, new: Figures, allowed: float) -> Comparison:
 def explain(old: Figures, new: Figures) -> tuple[str, ...]:
     """Explain differences, one sentence each: the likeliest causes first, effects last.
 
-    Where the model changed, its ops and its bound tell more than any option. A bound that is
+    Where the model changed, its ops and its bound explain more than any option. A bound that is
     above the old period rules the search out as the cause, and so its options.
     """
     changed_model = old.model.sha256 != new.model.sha256

@@ -94,7 +94,7 @@ def run_in_processes(
             What the process had half-written is gone by then.
         prepare: run in each process before its first job.
         processes: that run at once.
-        told: called with the index of a job and what its process tells of itself.
+        told: called with the index of a job and what its process reports.
 
     Yields:
         The results in the order of `jobs`.

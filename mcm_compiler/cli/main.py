@@ -157,7 +157,7 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Compile ONNX models for multi-chip modules, with a proof.
 
-    `mcmc VERB --help` tells more. Results go to stdout, progress and diagnostics to stderr.
+    `mcmc VERB --help` says more. Results go to stdout, progress and diagnostics to stderr.
     """
 
 

@@ -163,7 +163,7 @@ def outcome_lines(outcome: CompileOutcome, width: int) -> list[str]:
 
 
 def _cells(outcome: CompileOutcome) -> tuple[str, str, list[str]]:
-    """Verdict, model, and what is told of it."""
+    """Verdict, model, and what is reported of it."""
     verdict = click.style("FAILED", fg="red") if outcome.failed else click.style("ok    ", "green")
     name = printable(outcome.model)
     if outcome.report is None:

@@ -105,7 +105,7 @@ class BuildReports:
 
         Args:
             outcomes: of all cells.
-            of_project: what is told of the project file itself.
+            of_project: messages about the project file itself.
 
         Raises:
             CompileError: MCM-A002 or MCM-U050 if one cannot be written.
@@ -177,7 +177,7 @@ def _refuse_foreign(pages: Sequence[Path]) -> None:
 def run_build(
     project: ProjectFile, cells: Sequence[Cell], options: BuildOptions, reports: BuildReports
 ) -> int:
-    """Builds cells, tells the user about each, and gives the exit code.
+    """Build cells, report each to the user, and return the exit code.
 
     The process has to work in the project's folder.
 
@@ -185,7 +185,7 @@ def run_build(
         project: that is built.
         cells: of it.
         options: how.
-        reports: where it is told.
+        reports: where messages go.
 
     Raises:
         CompileError: as `build`, and for files that cannot be written.

@@ -303,7 +303,7 @@ def show_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
 
 
 def _is_clicks_own(error: BaseException) -> bool:
-    """Whether click handles `error` itself: wrong usage, an exit, a reader that went away."""
+    """Return whether click handles `error`: wrong usage, an exit, a reader that left."""
     if isinstance(error, (click.ClickException, click.exceptions.Exit, click.Abort)):
         return True
     return isinstance(error, OSError) and error.errno == errno.EPIPE

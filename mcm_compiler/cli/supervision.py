@@ -3,7 +3,7 @@
 Kernels of a library can divide by zero, read out of bounds, or run out of memory in a thread of
 their own; the system can kill what takes too much. The parent is forked off before anything heavy
 is imported, waits, hands signals on, and exits as its child does. When the child dies, it says
-where, from what the child told ahead, and removes what is half-written. A signal that the child
+where, from what the child recorded ahead, and removes what is half-written. A signal that the child
 does not follow soon, because native code has it, ends the child all the same.
 """
 
@@ -217,7 +217,7 @@ def _is_supervised(arguments: Sequence[str]) -> bool:
 def _exit_code(
     exit_code: int, received: int | None, journal: CrashJournal, arguments: Sequence[str]
 ) -> int:
-    """The exit code of the command; tells the user what the child could not.
+    """The exit code of the command; reports to the user what the child could not.
 
     Args:
         exit_code: of the child, negative for a signal.

@@ -417,8 +417,8 @@ def refuse_refuted_times(target: object, bound_s: float, simulated_s: float) -> 
 
     Args:
         target: with a cost model that may have been chosen; its own is not looked at.
-        bound_s: no period of a pipeline is shorter, by the times that the search was told.
-        simulated_s: the period that was played, by those that the simulator was told.
+        bound_s: no period of a pipeline is shorter, by the times that the search was given.
+        simulated_s: the period that was played, by those that the simulator was given.
 
     Raises:
         CompileError: MCM-C001.

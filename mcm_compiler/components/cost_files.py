@@ -19,7 +19,7 @@ from mcm_compiler.text import toml_description
 from mcm_compiler.text.json_text import UnreadableError, bytes_bounded
 
 MAX_COST_FILE_BYTES = 1 << 24
-"""A table of 200,000 ops with long names; it takes some 16 times as much memory when read."""
+"""A table of 200,000 ops with long names; it takes about 16 times as much memory when read."""
 
 COST_TABLE = "cost"
 """Table of a target description that names cost models."""

@@ -175,7 +175,7 @@ def placed_ops(graph: ir.Graph, places_of: Callable[[ir.Node], tuple[str, ...]])
 
     Args:
         graph: the source model.
-        places_of: tells where a node runs.
+        places_of: says where a node runs.
     """
     nodes = placeable_nodes(graph)
     index = {node: place for place, node in enumerate(nodes)}

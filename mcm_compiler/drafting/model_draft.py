@@ -274,7 +274,7 @@ MAX_BYTES = 256 << 20
 def sizes_of_data(path: Path, opened: OpenModel) -> tuple[dict[str, Found], str | None]:
     """Sizes that data next to a model have.
 
-    Read are `NAME.npz` beside `NAME.onnx`, and the first `test_data_set_N` of a folder that holds
+    Read are `NAME.npz` next to `NAME.onnx`, and the first `test_data_set_N` of a folder that holds
     no other model. Data that cannot be read, or that fit the model not at all, are passed over.
 
     Args:

@@ -27,7 +27,7 @@ class Equation:
     Attributes:
         left: a size or a symbol.
         right: the same.
-        reason: of whom it is asked, in a few words.
+        reason: which op asks for it, in a few words.
         weak: whether 1 would do as well.
     """
 

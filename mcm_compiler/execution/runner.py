@@ -47,7 +47,7 @@ SESSION_OPTIONS = {
     "enable_cpu_mem_arena": "false",
     "execution_provider": "CPUExecutionProvider",
 }
-"""Under which a model and its chips are compared to the bit."""
+"""Under which a model and its chips are compared bit by bit."""
 
 
 def open_session(

@@ -120,7 +120,7 @@ class Request:
 
     @property
     def digest(self) -> str:
-        """Tells this request from others, as far as points depend on it; models have hashes."""
+        """Identify this request, as far as points depend on it; models have hashes."""
         return request_digest(
             {
                 "models": self.models,

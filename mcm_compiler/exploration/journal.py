@@ -166,7 +166,7 @@ Attributes:
 
 
 class ExploredPoint(PointFacts):
-    """A combination of values, and what the model comes to there.
+    """A combination of values, and the model's results there.
 
     Attributes:
         settings: value of each swept key.

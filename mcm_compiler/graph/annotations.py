@@ -76,7 +76,7 @@ class AnnotationKey(Generic[T]):
                     del _store(node)[self.name]
 
     def present(self, model: ir.Model) -> bool:
-        """Whether the fact is there: on the model, or on at least one node if there are any."""
+        """Return whether the fact is there: on the model, or on a node if there are any."""
         if self.on == "model":
             return self.name in facts_of(model)
         return len(model.graph) == 0 or any(self.name in facts_of(node) for node in model.graph)

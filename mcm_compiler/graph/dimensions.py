@@ -139,7 +139,7 @@ def _symbols(value: ir.Value) -> list[str]:
 
 
 def _follow(symbols: Iterable[str], bound: dict[str, int]) -> list[Diagnostic]:
-    """Adds sizes that follow from others to `bound`; tells those that contradict the ones there."""
+    """Adds sizes that follow from others to `bound`; returns contradictions to them."""
     faults: list[Diagnostic] = []
     for symbol in symbols:
         formula = formula_of(symbol)

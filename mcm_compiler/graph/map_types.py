@@ -147,7 +147,7 @@ def type_from_proto(proto: onnx.TypeProto) -> ir.TypeProtocol | None:
 def shape_from_proto(
     proto: onnx.TypeProto, shared: dict[tuple[int | None, ...], ir.Shape] | None = None
 ) -> ir.Shape | None:
-    """The shape of a tensor, or of those that a sequence or an optional holds; None if not told.
+    """The shape of a tensor, or of those that a sequence or an optional holds; None if not known.
 
     Args:
         proto: the type.

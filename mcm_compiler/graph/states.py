@@ -76,8 +76,8 @@ def find_states(
             such as `past_key_values.0.key` and `present.0.key`, and by ops that append.
 
     Returns:
-        The pairs, and diagnostics: errors, MCM-P050 and MCM-P051, about pairs that the user names;
-        warnings about pairs whose names fit and whose shapes do not, MCM-P051, and about caches
+        The pairs, and diagnostics: errors, MCM-P050 and MCM-P051, about pairs that the user names.
+        Warnings about pairs whose names fit and whose shapes do not, MCM-P051, and about caches
         without a present, MCM-P081; a note on pairs that may be states, MCM-P082.
     """
     inputs = {v.name or "": v for v in graph.inputs if v.name not in graph.initializers}

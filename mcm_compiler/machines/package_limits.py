@@ -48,7 +48,7 @@ class PackageLimits:
             of the peak of live bytes, at least 1. No proof looks at it.
         host_total_bytes_per_s: rate, each way, of the one channel between the host and all chips
             together, the *host's root*, which carries once per chip what several chips get from
-            the host; 0 where there is none, so that chips do not hinder each other. Of pipelines
+            the host. 0 where there is none, so that chips do not hinder each other. Of pipelines
             side by side each has its part of the rate, see `first`.
         stream_total_bytes_per_s: likewise of the one channel from off-package memory.
         forwarding: see `Forwarding`.

@@ -74,7 +74,7 @@ def rows_with_gaps(routes: Routes, ends: Ints) -> Bools:
 
 
 def rows_with_circles(routes: Routes, ends: Ints) -> Bools:
-    """`[R]`, whether a route without gaps comes to a place twice.
+    """`[R]`, whether a route without gaps visits a place twice.
 
     Args:
         routes: the routes.

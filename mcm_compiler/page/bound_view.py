@@ -49,7 +49,7 @@ def bottleneck_section(compiled: Compiled) -> Section | None:
 
 
 def _move_table(moves: list[Mapping[str, Any]]) -> Table:
-    """Moves that help; reports of earlier releases do not tell what each gains, if anything."""
+    """Moves that help; reports of earlier releases do not say what each gains, if anything."""
     rows = [
         (
             move["name"] + (f" and {move['along']} more" if move["along"] else ""),

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mcm_compiler.report.records.verdict import VerdictLine
 
 Tone = Literal["good", "warn", "bad", "plain"]
-"""How an answer is meant; the page tells it by a sign and a word next to the colour."""
+"""How an answer is meant; the page shows it by a sign and a word next to the colour."""
 
 NOT_MEASURED = (
     "Times are simulated from target descriptions and given kernel times; no hardware was measured."
@@ -62,7 +62,7 @@ class Answer:
         answer: some words or a figure, in large type.
         details: sentences below it.
         tone: how it is meant.
-        section: key of the section that tells more, or "".
+        section: key of the section that says more, or "".
     """
 
     question: str
@@ -275,7 +275,7 @@ SECTIONS = {
     "next": SENSITIVITY_SECTION,
     "verified": "verification",
 }
-"""The section that tells more, by the label of a line."""
+"""The section that says more, by the label of a line."""
 
 STALLS = {
     "input": "for its inputs to be computed",
@@ -333,7 +333,7 @@ _HEAD = (
 
 
 def is_page(path: Path) -> bool:
-    """Return whether a file is such a page, as far as its beginning tells.
+    """Return whether a file is such a page, judging by its beginning.
 
     Raises:
         OSError: if it cannot be read.

@@ -82,7 +82,7 @@ class PassManager:
         drop.
 
         Returns:
-            The names of the facts that the pipeline makes and that are not dropped for good.
+            The names of the facts that the pipeline makes and that are not dropped permanently.
 
         Raises:
             CompileError: MCM-X002, one diagnostic per missing fact.
@@ -228,7 +228,7 @@ class _Run:
         return None
 
     def _note(self, when: str) -> None:
-        """Tells which passes ran again since the last note, and why."""
+        """Report which passes ran again since the last note, and why."""
         again, self._again = self._again, []
         if not again:
             return
@@ -346,7 +346,7 @@ def _asked(target: Target, error: BaseException) -> str | None:
 
 
 def _is_below(error: OSError, folder: Path) -> bool:
-    """Return whether an error tells its file, and that is in a folder."""
+    """Return whether an error names its file, and that is in a folder."""
     name = error.filename
     # An open descriptor may stand there, too.
     return isinstance(name, str | bytes) and Path(os.fsdecode(name)).is_relative_to(folder)

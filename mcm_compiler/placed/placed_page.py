@@ -36,7 +36,7 @@ _SECTIONS = {
     "optimality": "search",
     "limited by": "timeline",
 }
-"""The section that tells more, by the label of a line."""
+"""The section that says more, by the label of a line."""
 
 
 def shown_placement(read: ReadPlacement) -> OtherFolder:

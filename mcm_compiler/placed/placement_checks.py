@@ -47,7 +47,7 @@ from mcm_compiler.text.json_text import leaf_differences
 from mcm_compiler.text.units import count_text, percent_text, seconds_text
 
 MAX_NAMED = 5
-"""Ops that are told one by one."""
+"""Ops that are listed one by one."""
 
 
 StepOfModel = Callable[[BoxTarget, PlaceOptions], ir.Model]

@@ -75,7 +75,7 @@ def segment_step(
 ) -> tuple[StepProblem, Ints]:
     """The step whose ops are the segments, and its placement.
 
-    A value leaves a segment when all of it has run, and what comes to it is there before it starts.
+    A value leaves a segment when all of it has run, and what it reads is there before it starts.
 
     Args:
         problem: what was placed.

@@ -64,7 +64,7 @@ def breaks_rule(
 
 @inlined_njit
 def has_detours(direct: Bools | Longs, num_chips: int, longer: Bools) -> bool:
-    """Return whether some direct dependency between chips has a longer path beside it (MCM, Eq. 4).
+    """Return whether some direct dependency between chips has a longer parallel path (MCM, Eq. 4).
 
     Dependencies go to higher chips only, so one sweep from the last chip down finds all paths.
 

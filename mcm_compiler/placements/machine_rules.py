@@ -2,7 +2,7 @@
 
 Whatever the machine, tensors must have a way to where they are read, and the graph of devices must
 have no circle: with a bounded number of buffers, two devices that wait for each other within one
-inference stand still for good. A ring has further rules, in `ring_rules`.
+inference stand still permanently. A ring has further rules, in `ring_rules`.
 """
 
 from __future__ import annotations

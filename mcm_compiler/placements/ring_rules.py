@@ -6,11 +6,11 @@ every chip is one node.
 
 The host is one more node. Where every chip reaches it, a graph input goes from the host to each
 chip that reads it, and a graph output from its maker's chip to the host. Where only the ends of the
-package do, the last chip still gets inputs directly, and the first gives outputs directly; what
+package do, the last chip still gets inputs directly, and the first gives outputs directly. What
 other chips read enters at the first and what they give leaves at the last, over the links between.
 
 A tensor is *forwarded* where each chip between its maker and its last reader receives it and passes
-it on; else its maker's chip sends it once, and the chips that read it receive it: where long
+it on. Else its maker's chip sends it once, and the chips that read it receive it: where long
 dependencies are ruled out, where routers pass tensors on, and between the host and inner chips.
 What clonable units make never travels.
 """
@@ -217,7 +217,7 @@ def overflows(
 def _triangles(
     chip_of: Ints, source: Ints, target: Ints, names: Sequence[str] | None
 ) -> list[Violation]:
-    """Direct dependencies between chips beside which a longer path exists (MCM, Eq. 4).
+    """Direct dependencies between chips with a longer parallel path (MCM, Eq. 4).
 
     Chips are in topological order already, so one sweep from the last to the first finds all longer
     paths.
@@ -275,8 +275,8 @@ HOST = -1
 """The maker of graph inputs, where a chip is expected."""
 
 FROM_HOST, EVERYWHERE, TO_HOST, COLLECTED, FORWARDED, CLONED, SENT_ONCE = (1 << k for k in range(7))
-"""Bits of a tensor's kind: the host makes it; it reaches each reader's chip from the host, over
-channels of that chip alone; the host wants it; it leaves at the ends of the package; the chips
+"""Bits of a tensor's kind: the host makes it. It reaches each reader's chip from the host, over
+channels of that chip alone. The host wants it; it leaves at the ends of the package; the chips
 between pass it on; clonable units make it; one set of send buffers serves the host and the next
 chip."""
 

@@ -2,7 +2,7 @@
 
 Pipelines that share nothing answer as often as one alone. Where all of them get at the host, or at
 off-package memory, over one channel, they may hold each other up, and only a simulation of all of
-them tells by how much.
+them shows by how much.
 
 A step of a sequence starts once the step before has ended, so that one sequence alone leaves most
 of a pipeline idle. As many as steps are under way at once keep it as busy as independent inferences
@@ -178,7 +178,7 @@ def needed_sequences(latency_s: float, period_s: float) -> int:
 
 
 def fitting_sequences(program: LoweredProgram, target: Target) -> int:
-    """Sequences whose states fit into the chips beside all else, at most `MOST_SEQUENCES`."""
+    """Sequences whose states fit into the chips next to all else, at most `MOST_SEQUENCES`."""
     sram = target.limits.sram_bytes
     further = [
         max(sram[chip.chip] - chip.high_water_bytes, 0) // chip.state_bytes

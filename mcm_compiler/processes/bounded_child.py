@@ -60,7 +60,7 @@ def answer_of_child(
 
 
 def may_fork() -> bool:
-    """Whether no library of this process is known to have threads that a fork would break."""
+    """Return whether no library here is known to have threads that a fork would break."""
     return not any(name in sys.modules for name in THREADED_LIBRARIES)
 
 

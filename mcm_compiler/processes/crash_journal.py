@@ -1,7 +1,7 @@
 """The crash journal: what a process is doing and has half-written, kept for its supervisor.
 
 Native code of a library can end a process without a chance to say or to clean up anything. So the
-stages of a compile are told before they begin, and files before they are whole; a supervisor
+stages of a compile are recorded before they begin, and files before they are whole; a supervisor
 reads the last of it. Where nobody listens, telling costs nothing.
 """
 
@@ -86,13 +86,13 @@ def tell_to(listener: Callable[[CrashJournal], None] | None) -> None:
 
 
 def is_heard() -> bool:
-    """Return whether anybody outlives this process, and tells the user what became of it."""
+    """Return whether anybody outlives this process, and reports its fate to the user."""
     return _teller.listener is not None
 
 
 @contextmanager
 def doing(step: str) -> Generator[None]:
-    """Tells `step`, such as `pass 'verify'`, for the time of the block.
+    """Record `step`, such as `pass 'verify'`, for the time of the block.
 
     Raises:
         SystemExit: if a signal has asked this process to end.
@@ -103,9 +103,9 @@ def doing(step: str) -> Generator[None]:
 
 @contextmanager
 def unfinished(path: Path) -> Generator[None]:
-    """Tells that nobody misses `path`, which need not exist, if this process dies in the block.
+    """Record that nobody misses `path`, which need not exist, if this process dies in the block.
 
-    What a signal has kept the block from removing stays told.
+    What a signal has kept the block from removing stays recorded.
     """
     place = str(path.absolute())
     yield from _told(_teller.unfinished, place, lambda: not os.path.lexists(place))
@@ -113,12 +113,12 @@ def unfinished(path: Path) -> Generator[None]:
 
 @contextmanager
 def displaced(kept: Path, home: Path) -> Generator[None]:
-    """Tells that `kept` belongs at `home` if this process dies in the block and `home` is free."""
+    """Record that `kept` belongs at `home` if this process dies in the block and `home` is free."""
     yield from _told(_teller.displaced, (str(kept.absolute()), str(home.absolute())))
 
 
 def hand_on(process: int, journal: CrashJournal | None) -> None:
-    """Tells what another process has half-written, for when both die.
+    """Record what another process has half-written, for when both die.
 
     Args:
         process: its number.
@@ -132,7 +132,7 @@ def hand_on(process: int, journal: CrashJournal | None) -> None:
 
 
 def finished(exit_code: int) -> None:
-    """Tells that all work is done; what the interpreter still does when it ends is none."""
+    """Record that all work is done; what the interpreter still does when it ends is none."""
     _teller.tell(exit_code)
 
 

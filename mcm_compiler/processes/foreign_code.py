@@ -22,7 +22,7 @@ def is_no_fault(error: BaseException) -> bool:
 
 
 def is_refused_by_the_system(error: BaseException) -> bool:
-    """Whether a file is refused, or a disk is full, whoever wanted to read or write there."""
+    """Return whether a file is refused or a disk is full, for whichever code asked."""
     if not isinstance(error, OSError):
         return False
     if error.filename is None:
@@ -44,7 +44,7 @@ def has_let_through(owner: object, error: BaseException) -> bool:
 
 
 def fault_text(error: BaseException) -> str:
-    """The type of an error, and its text where it has one that can be told."""
+    """The type of an error, and its text where it has one that can be shown."""
     kind = type(error).__name__
     try:
         text = str(error)

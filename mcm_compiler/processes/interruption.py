@@ -1,7 +1,7 @@
 """Signals that end a command: recorded when they arrive, and acted on at safe points.
 
 A handler raises, so that all `finally` clauses run. Python drops what is raised in a callback of a
-library or in a destructor; so the signal is noted as well, and stages ask for it as they begin, and
+library or in a destructor. So the signal is noted as well, and stages ask for it as they begin, and
 before anything becomes visible to others.
 """
 
@@ -84,7 +84,7 @@ def end_by_raising(silent: bool) -> None:
     """From now on a signal leaves through all `finally` clauses.
 
     Args:
-        silent: nothing more is printed then, because another process tells the user.
+        silent: nothing more is printed then, because another process reports to the user.
     """
 
     def handle(number: int, _frame: FrameType | None) -> None:
@@ -140,12 +140,12 @@ def ends_the_command(error: BaseException) -> bool:
 
 
 def expect_one_output() -> None:
-    """Tells that the command's work is done when its one output is in its place."""
+    """Record that the command's work is done when its one output is in its place."""
     _state.one_output = True
 
 
 def output_is_there() -> None:
-    """Tells that an output has taken its place."""
+    """Record that an output has taken its place."""
     _state.done = _state.done or _state.one_output
 
 

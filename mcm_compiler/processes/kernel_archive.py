@@ -48,7 +48,7 @@ def archive_bytes(made_for: Mapping[str, str], functions: Mapping[str, FunctionK
     """An archive.
 
     Args:
-        made_for: the fields of `KernelHeader` that tell what the kernels are for.
+        made_for: the fields of `KernelHeader` that say what the kernels are for.
         functions: by the place of each, see `place_of`.
     """
     index: dict[str, tuple[str, int, int]] = {}

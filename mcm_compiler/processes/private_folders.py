@@ -1,6 +1,6 @@
 """Folders for half-written files: gone with their block, or after the death of their process.
 
-Their names tell the process that they belong to, so that a later one can remove what a killed one
+Their names say the process that they belong to, so that a later one can remove what a killed one
 has left. That is done only where it is certain that the owner is dead: a folder on a shared disk
 may belong to another host, and one in a shared volume to another container.
 """
@@ -52,7 +52,7 @@ def remove_stale(parent: Path) -> None:
     """Removes the folders in `parent` that dead processes of this user have left.
 
     Kept are those of another host, of another start of this host, of another container, and of a
-    process whose number another one has by now. Only Linux tells enough to remove any.
+    process whose number another one has by now. Only Linux says enough to remove any.
     """
     here = world()
     if here is None:

@@ -1,6 +1,6 @@
 """Bounds on what one run in onnxruntime may take.
 
-Sizes and trip counts can come out of a model's own arithmetic, so that no look at the file tells
+Sizes and trip counts can come out of a model's own arithmetic, so that no look at the file shows
 that a `Tile` makes a terabyte or that a `Loop` never ends. The runtime itself is held back here.
 
 It queues events, among them names of graphs, in a database below the home folder and sends them to
@@ -27,10 +27,10 @@ MAX_RUN_GROWTH_BYTES = 6 << 30
 
 _SHARE_OF_FREE = 7 / 8
 """Of the memory that is free, what one run may take where that is less: a run that fails for want
-of memory is told about, and a process that the system kills is not."""
+of memory is reported, and a process that the system kills is not."""
 
 MAX_RUN_S = 8.0
-"""Processor time, of all threads, after which a run is told to stop; it does so between two ops.
+"""Processor time, of all threads, after which a run is asked to stop; it does so between two ops.
 Elapsed time would make what is found depend on what else the machine does, and on whether it
 sleeps. A run that only waits is waited for, until somebody sends a signal."""
 
@@ -61,7 +61,7 @@ class RunWatch:
     Attributes:
         options: `onnxruntime.RunOptions` to run with.
         max_s: processor time that it has.
-        overdue: whether the run was told to stop.
+        overdue: whether the run was asked to stop.
     """
 
     options: Any
@@ -70,7 +70,7 @@ class RunWatch:
     _over: threading.Event = field(default_factory=threading.Event)
 
     def watch(self) -> None:
-        """Waits until the run is over, or tells it to stop."""
+        """Waits until the run is over, or asks it to stop."""
         computing = time.process_time()
         while not self._over.wait(min(_POLL_S, self.max_s)):
             if time.process_time() - computing > self.max_s:

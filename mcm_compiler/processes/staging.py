@@ -54,7 +54,7 @@ class StagingFolder:
 
 @contextmanager
 def staging(destination: Path | None, force: bool = False) -> Generator[StagingFolder]:
-    """Opens a staging folder beside `destination` and moves it there when the block succeeds.
+    """Opens a staging folder next to `destination` and moves it there when the block succeeds.
 
     The folder is removed when the block raises, and so are folders above it that were made for it
     and are empty. With no destination it lives in the system's
@@ -90,7 +90,7 @@ def staging(destination: Path | None, force: bool = False) -> Generator[StagingF
 
 
 def _is_of_output(error: OSError, destination: Path | None) -> bool:
-    """Return whether a failure is one of writing the output, as far as the system tells."""
+    """Return whether a failure is one of writing the output, judging by the system's error."""
     if error.filename is None:
         return True
     failed = Path(os.path.abspath(os.fsdecode(error.filename)))
@@ -296,7 +296,7 @@ def refuse_irregular(path: Path) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Generator[Path]:
-    """A path in a private folder beside `path`; the file takes its place when the block succeeds.
+    """A path in a private folder next to `path`; the file takes its place when the block succeeds.
 
     Raises:
         CompileError: MCM-A002 if the system refuses the write, MCM-U050 if `path` stands for

@@ -75,7 +75,7 @@ def build(
         project: they belong to.
         cells: to build.
         options: how.
-        diagnose: what the user is told about an exception; importable by its name.
+        diagnose: message to the user about an exception; importable by its name.
         prepare: run in each other process before its first cell; importable by its name.
         notice: called at the end with each note about the accepted baseline.
 

@@ -3,7 +3,7 @@
 An entry is a folder of its own: `entry.json` with the hash of every file, and the files. It is
 written aside and renamed, so that a killed build leaves whole entries alone. The page of an output
 folder is next to its files where one was asked for. Before a file of an entry is used, its hash
-is compared; what was compared once is known again by what the system says of the file, so that an
+is compared. What was compared once is known again by what the system says of the file, so that an
 unchanged build reads no file twice. All that is believed has a signature of this installation:
 entries, notes about files that were compared, pages, and names of external data.
 """

@@ -12,7 +12,7 @@ from mcm_compiler.report.records.verdict import Verdict
 
 
 class CheckStepRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One step of the check, as `mcmc check` tells it.
+    """One step of the check, as `mcmc check` reports it.
 
     Attributes:
         name: a word.

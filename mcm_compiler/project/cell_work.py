@@ -181,7 +181,7 @@ def lost(job: CellJob, exit_code: int | None, journal: CrashJournal) -> CellResu
 
 
 def with_told(result: CellResult, told: Iterable[Diagnostic]) -> CellResult:
-    """A result about which more is told."""
+    """A result with further messages."""
     return replace(result, told=(*result.told, *told))
 
 
@@ -189,7 +189,7 @@ def _paged(diagnose: Diagnose, job: CellJob, kept: bool) -> tuple[Diagnostic, ..
     """Writes the page of a finished output folder next to it, and into the cache.
 
     Args:
-        diagnose: what the user is told about an exception.
+        diagnose: message to the user about an exception.
         job: its folder is written.
         kept: whether the cache has the folder.
 

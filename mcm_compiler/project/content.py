@@ -187,7 +187,7 @@ def file_digest(path: Path) -> str:
 def external_data(model: Path) -> list[str]:
     """Names of the files that hold the model's external data, whether they exist or not.
 
-    Only a model that can have such is parsed. What is no ONNX file has none: its compile tells.
+    Only a model that can have such is parsed. What is no ONNX file has none: its compile fails.
     """
     if not _mentions_external(model):
         return []

@@ -47,7 +47,7 @@ def summary_markdown(outcomes: Sequence[CellOutcome], of_project: Sequence[Diagn
 
     Args:
         outcomes: of all cells.
-        of_project: what is told of the project file itself.
+        of_project: messages about the project file itself.
     """
     failed = [outcome for outcome in outcomes if outcome.failed]
     changed = [

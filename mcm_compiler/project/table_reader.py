@@ -16,7 +16,7 @@ from mcm_compiler.text.option_fields import Option, options_of
 from mcm_compiler.text.toml_description import KeyPath, TomlDescription
 
 MAX_FAULTS = 50
-"""Faults that are told; a hostile file can have very many."""
+"""Faults that are listed; a hostile file can have very many."""
 
 MAX_COMPARED = 100
 """Longer keys resemble no key."""

@@ -161,7 +161,7 @@ SHOWN = 20
 def unused_sizes(project: ProjectFile, outcomes: Sequence[CellOutcome]) -> tuple[Diagnostic, ...]:
     """MCM-B020 for each size that was given to many models, none of which has its dimension.
 
-    A model leaves alone the sizes of defaults and patterns that it lacks, so that no compile tells.
+    A model leaves alone the sizes of defaults and patterns that it lacks, so no compile notices.
 
     Args:
         project: that was built.

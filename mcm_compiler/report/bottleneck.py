@@ -57,11 +57,11 @@ def find_bottleneck(
     Chips come before links where both are equally busy, and lower numbers before higher ones.
 
     Args:
-        simulation: tells who was busy.
-        program: tells with what.
+        simulation: says which was busy.
+        program: says with what.
         machine: has the routes.
         limits: numbers of the package.
-        graphs: the chips' models by chip. With `limits`, `program` and `certificate` they tell
+        graphs: the chips' models by chip. With `limits`, `program` and `certificate` they say
             which moves of ops would help, and what they take.
         certificate: what was placed and where, for one pipeline.
     """

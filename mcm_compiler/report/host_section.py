@@ -121,7 +121,7 @@ def _row(ops: Sequence[str], alike: Sequence[_Trip]) -> TripRow:
 def _link_share(
     target: Target, trips: Sequence[_Trip], simulation: SimulationResult, replicas: int
 ) -> float | None:
-    """See `HostFacts`; None for a target that does not tell its channels."""
+    """See `HostFacts`; None for a target that does not give its channels."""
     machine = machine_of(target)
     if not simulation.period_s > 0:
         return None

@@ -56,7 +56,7 @@ def flows_of(timeline: Timeline) -> FlowEnds:
 
     A flow connects the kernel that makes a tensor, or the hop by which it came, with all hops of a
     transfer and the first kernel that reads it. Each further reader has a flow of its own from
-    the last hop. What comes to a chip and has no reader there but a transfer, or goes to the host,
+    the last hop. What reaches a chip and has no reader there but a transfer, or goes to the host,
     ends with its last hop. Where nothing but a single slice is left there is no flow.
     """
     program = timeline.program
@@ -96,7 +96,7 @@ def flows_of(timeline: Timeline) -> FlowEnds:
 Longs = npt.NDArray[np.int64]
 
 MAX_SLICES = 400_000
-"""Slices of one trace: as many as a browser still shows well, in some 40 MB."""
+"""Slices of one trace: as many as a browser still shows well, in about 40 MB."""
 
 MAX_SECONDS = 1e8
 """End of the simulated time that a trace can hold; its nanoseconds are 64-bit."""

@@ -6,11 +6,11 @@ piece by piece, in generators within generators; a program of many kernels is wr
 than half the time, a list or object at once.
 
 Text is parsed by the standard library, not by `msgspec`, which takes the last of two values of a
-key, and readers need not agree on that; `json_records` has `msgspec` make records of what is found.
+key, and readers need not agree on that. `json_records` has `msgspec` make records of what is found.
 
 They are plain `int` and `float` to everyone else; nothing is checked where a record is made.
 
-`msgspec` names places without keys of tables and one bound of a range at a time, and no value; what
+`msgspec` names places without keys of tables and one bound of a range at a time, and no value. What
 a user reads here is the first part that does not fit, with its value and all that it may be.
 """
 

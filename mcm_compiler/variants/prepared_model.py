@@ -51,7 +51,7 @@ def split_pipeline(passes: Sequence[Pass], text: str, asked: str) -> SplitPipeli
 
 
 def gives_figures(text: str) -> bool:
-    """Return whether a pipeline text comes to a simulation before it writes anything.
+    """Return whether a pipeline text reaches a simulation before it writes anything.
 
     Raises:
         CompileError: as `parse_pipeline`.

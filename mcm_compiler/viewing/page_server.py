@@ -1,7 +1,7 @@
 """A server of one page, for browsers of this machine alone.
 
 It listens at the loopback address and answers three paths: the page itself, byte by byte the file
-that `mcmc report --html` writes, with its policy; a frame around it, which loads it again when it
+that `mcmc report --html` writes, with its policy. A frame around it, which loads it again when it
 has changed; and what the frame asks for that. No path is looked up in a file system. A request has
 to name this machine as its host, so that no page of another site can reach the server under a name
 of its own (DNS rebinding), and other sites can neither embed nor read what it answers.
@@ -98,7 +98,7 @@ class PageServer(ThreadingHTTPServer):
             self.handle_request()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Tells faults of this program; clients that went away are none."""
+        """Report faults of this program; clients that went away are none."""
         error = sys.exc_info()[1]
         if isinstance(error, Exception) and not isinstance(error, OSError):
             self._tell(error)
@@ -217,7 +217,7 @@ class ShownPage:
 class WatchedPage:
     """The page of a folder that others may replace at any time. May be used by many threads.
 
-    A compile writes a folder aside and renames it, so that a new manifest tells of a new folder.
+    A compile writes a folder aside and renames it, so that a new manifest means a new folder.
 
     Args:
         folder: an output folder.

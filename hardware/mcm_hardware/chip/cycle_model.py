@@ -25,7 +25,7 @@ def cycle_times(chip: ChipSpec, work: KernelWork) -> EngineTimes:
       for that (`tile_cycles.left_readings`, `right_readings`).
     - The vector unit works on a block of results while the array makes the next one, so that
       of a kernel that uses both, one block takes its time on both in sequence: with `b` blocks,
-      the shorter of the two times is hidden but for its `1 / b` (our derivation; it is the time
+      the shorter of the two times is hidden but for its `1 / b` (our derivation. It is the time
       of a pipeline of two stages and `b` equal items). The engine that is busy longer pays.
 
     A group still costs at most the sum of its ops: readings are at most theirs, its blocks are all

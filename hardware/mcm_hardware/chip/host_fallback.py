@@ -105,11 +105,11 @@ class HostFallbackCosts:
 
     Attributes:
         chips: the costs of what chips run.
-        support: tells what they do not.
+        support: ops that they do not run.
         link: between a chip and the host.
         launch_s: overhead of starting a kernel on a chip of speed 1.
         speed: of the fastest chip. A trip takes as long whichever chip waits for it, but costs are
-            those of a chip of speed 1 and are divided by a chip's own; so no chip is charged less
+            those of a chip of speed 1 and are divided by a chip's own. So no chip is charged less
             than the trip takes, and the fastest is charged just that.
     """
 

@@ -40,7 +40,7 @@ def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
 
     Returns:
         The ops and how they are wired, element types and static shapes of what they read and
-        write, which of that is constant and, of several ops, what leaves the kernel; of ops whose
+        write, which of that is constant and, of several ops, what leaves the kernel. Of ops whose
         formula sees more than shapes, attributes and small constants as well. None where the cost
         may follow from anything else: data and graphs in attributes, open dimensions.
     """

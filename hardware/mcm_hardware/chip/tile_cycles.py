@@ -62,7 +62,7 @@ def result_blocks(array: MacArray, gemm: Gemm) -> int:
     """Parts of the results that are finished one after another (our derivation).
 
     Output stationary, each tile is one. Weight stationary, the columns of a tile are finished when
-    the last of the tiles above one another has passed; partial sums wait in accumulators at the
+    the last of the tiles above one another has passed. Partial sums wait in accumulators at the
     foot of the columns, as in Jouppi et al. 2017, *In-Datacenter Performance Analysis of a Tensor
     Processing Unit*, section 2.
     """
@@ -80,7 +80,7 @@ def pipelined_cycles(array: MacArray, gemm: Gemm) -> int:
     """Cycles with fill and drain; never fewer than `streaming_cycles` (our derivation).
 
     What stays in the array is doubled: a finished tile of results leaves through the column ports,
-    a row per cycle, while the next one accumulates; a tile of weights enters in the same way while
+    a row per cycle, while the next one accumulates. A tile of weights enters in the same way while
     the one before is used (Jouppi et al. 2017, section 2). So tiles follow each other after `steps`
     cycles, or as many as they have rows if those are more. What a lone tile takes is seen once per
     run of independent tiles. A tile at the edge counts as a full one.

@@ -50,7 +50,7 @@ class ChipKind(Protocol):
         """The target whose chips are of this kind.
 
         Args:
-            plain: a `ChipsPackage` of the family with `chip` for each of its chips; it tells
+            plain: a `ChipsPackage` of the family with `chip` for each of its chips; it has
                 limits, machine and simulator.
             values: as in `chip`.
         """

@@ -28,7 +28,7 @@ class SteadyState(NamedTuple):
         played: inferences that were played; the last `cycle` of them repeat.
         cycle: length of the pattern.
         since: inference from which starts repeat, or -1 where they did not within `played`, and
-            `start_s` is a steady state that the graph has, rather than the one that it comes to.
+            `start_s` is a steady state that the graph has, rather than the one that it reaches.
     """
 
     start_s: Floats
@@ -45,9 +45,9 @@ def steady_state(
 
     If all starts of as many successive inferences as the greatest lag lie `c` periods later than
     those of c inferences before, they do so for ever: the recurrence looks back no further
-    (Baccelli et al. 1992, theorem 3.109: a strongly connected graph comes to this in finite
+    (Baccelli et al. 1992, theorem 3.109: a strongly connected graph reaches this in finite
     time). It may take long, since a part that is a little faster than the rest runs ahead until
-    the buffers behind it are full. Parts without any connection to each other need not come to
+    the buffers behind it are full. Parts without any connection to each other need not reach
     one period, and are not looked at for it.
 
     Args:

@@ -54,7 +54,7 @@ class _Ready(NamedTuple):
     Attributes:
         grows: `[K]`, bytes more that are held once a kernel is scheduled; the key.
         waits: `[K]`, kernels that have to be scheduled before.
-        key: of the heap; its size is kept beside, as `count`.
+        key: of the heap; its size is kept separately, as `count`.
         item: kernels; negated in a schedule from the end.
     """
 

@@ -26,7 +26,7 @@ REPAIRS = 64
 """Most tries of the local search."""
 
 REPAIR_STEPS = 1_000_000
-"""Buffers looked at by the local search, within some 20 ms."""
+"""Buffers looked at by the local search, within about 20 ms."""
 
 CLOSE_ENOUGH = 100
 """The local search ends within one part in this many of the bound."""
@@ -57,7 +57,7 @@ def plan_offsets(sizes: Longs, first: Longs, last: Longs, base: int) -> tuple[Lo
 
     Orders after Pisarchyk and Lee 2020, *Efficient Memory Management for Deep Neural Net
     Inference*, section 5: by size, then by breadth, that is, first what lives in the step with the
-    most live bytes; then by size times lifetime. A buffer goes to the lowest gap that holds it
+    most live bytes. Then by size times lifetime. A buffer goes to the lowest gap that holds it
     between those placed before; the paper takes the tightest, which came out worse on the zoo and
     on random lifetimes. The local search moves the buffer that ends highest half-way to the front
     of the order and places all again (ours, in the manner of the hill climbing in TVM's unified

@@ -81,7 +81,7 @@ def _fused_matmul(per_result: int, node: NodeShapes) -> Work:
 
 
 def _block_quantized(products: int, node: NodeShapes) -> Work:
-    """Weights in packed blocks, whose shape says nothing: the results tell the columns."""
+    """Weights in packed blocks, whose shape says nothing: the results give the columns."""
     k = node.dim(0, -1)
     rows = node.size(0) // max(k, 1)
     cols = [node.out_dims(i)[-1] for i in range(len(node.node.outputs)) if node.out_dims(i)]

@@ -170,7 +170,7 @@ def _by_start_times(
 
 
 def _host_kernels(model: CostModel) -> Callable[[KernelNodes], bool] | None:
-    """Tells the kernels that the host runs; None where there are none."""
+    """Kernels that the host runs; None where there are none."""
     if not isinstance(model, KnowsHostOps):
         return None
     return lambda kernel: runs_on_host(model, kernel.nodes)

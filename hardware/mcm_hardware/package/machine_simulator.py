@@ -58,7 +58,7 @@ class MachineSimulator:
         """Plays inferences that enter as fast as the machine takes them, until they repeat.
 
         The period is the maximum cycle ratio of the event graph. Stalls and queues are those of
-        the steady state that the graph comes to. Where it does not settle soon enough, or never,
+        the steady state that the graph reaches. Where it does not settle soon enough, or never,
         because the program falls apart into parts of different speed, they are those of a steady
         state that it has.
 

@@ -1,4 +1,4 @@
-"""Wires as transfers: who sends what to whom, and where each arrives."""
+"""Wires as transfers: sender, receivers and places of arrival."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _ways(wire: Wire, there: Sequence[int], machine: Machine) -> list[tuple[int,
 
     Nearest first, by channels on the route and then by number, so that the one that passes on comes
     before; what the source itself sends to the host comes first. What the host sends comes in the
-    order of the wire where routes are as long. Those that the tensor comes to by wires before pass
+    order of the wire where routes are as long. Those that the tensor reaches by wires before pass
     it on as well.
     """
     source = wire.source

@@ -44,7 +44,7 @@ CLASS_INPUTS = 2
 much as one inference, and that classes are not mixed up follows from structure."""
 
 NOT_ON_RANDOM_INPUTS = "the model does not run on random inputs"
-"""How it is told that nothing was compared, because a run was refused for each seed."""
+"""Message that nothing was compared, because a run was refused for each seed."""
 
 _FOREIGN_REMEDY = "compare the chips with the model in a runtime that has it"
 

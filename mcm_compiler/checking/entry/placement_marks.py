@@ -169,8 +169,8 @@ def _told(place: str, fault: str) -> Diagnostic:
 def check_host_marks(chips: Sequence[ChipModel], source: ir.Model, target: Target) -> str:
     """Checks marks in the chips' models and in the annotated source model.
 
-    An op that chips lack is marked; beside such ops only ops that take no time are, in the group
-    of one. Metadata and the multi-device fields say the same.
+    An op that chips lack is marked; else only ops that take no time are, in the group of one.
+    Metadata and the multi-device fields say the same.
 
     Args:
         chips: the chips' models.

@@ -253,7 +253,7 @@ _ELEMENTWISE = frozenset({"Cast", "DequantizeLinear", "QuantizeLinear"})
 
 
 def constant_shape(numbers: ValueNumbers, number: int) -> tuple[int, ...] | None:
-    """The shape of a constant, where it can be told."""
+    """The shape of a constant, where it is known."""
     key = numbers.key(number)
     if isinstance(key, WeightKey):
         return numbers.contents.shape(key.content)

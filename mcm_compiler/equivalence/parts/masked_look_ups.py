@@ -1,6 +1,6 @@
 """Look-ups in a part of a table that give zeros for rows of other parts.
 
-Look-ups in a part of a table: which rows are found, told by trying every index that there is.
+Look-ups in a part of a table: which rows are found, found by trying every index that there is.
 
 Of an index of a table of `n` rows there are `2 n` values, `-n` to `n - 1`. What ops make of an
 index, element by element, is computed for all of them at once. So nothing has to be known about how
@@ -170,7 +170,7 @@ def _rows_found(
 
     Args:
         expression: computes for every index.
-        mask: number of what tells whether a row is found here.
+        mask: number of the value that says whether a row is found here.
         index: number of the row of the part that is read.
         rows: of the whole table that the part has.
     """

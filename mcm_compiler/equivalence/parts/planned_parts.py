@@ -1,12 +1,12 @@
 """Ops that a plan divided, followed part by part.
 
-For each value of a chip that is none of the model's it is told which part of one it holds: certain
+For each value of a chip that is none of the model's it is found which part of one it holds: certain
 indices along an axis, or what some units of a sum contribute. What an op makes of such parts
 follows from the law of its type; constants are compared byte by byte with slices of the model's.
 Where parts are put together again in order and without a gap, or all contributions are added, the
 model's value is there.
 
-Whoever tells is here is refused; an op whose type or axis has no law, and what only reads from
+A value that claims more is refused; an op whose type or axis has no law, and what only reads from
 such ops, is left to runs.
 """
 
@@ -84,7 +84,7 @@ class PlannedParts:
         self.reordered = False
 
     def explains(self, node: ir.Node, known: Numbers) -> bool:
-        """Whether an op computes parts of the model's values; whole ones get their number."""
+        """Return whether an op computes parts of the model's values; whole ones are numbered."""
         outputs = [known[value] for value in node.outputs if value in known]
         if outputs and all(number in self._pieces or number in self._sums for number in outputs):
             return True  # passed on by a relay

@@ -20,7 +20,7 @@ PLANNED = frozenset({"apply_plan"})
 """Built-in passes that divide ops in more ways than there are rules for."""
 
 MAX_CONSTANT_BYTES = 1 << 22
-"""Operands and results of ops that the proof computes, unless a pass was told to compute more."""
+"""Operands and results of ops that the proof computes, unless a pass is set to compute more."""
 
 _MOST_CONSTANT_BYTES = 1 << 30
 

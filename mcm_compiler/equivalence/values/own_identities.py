@@ -2,7 +2,7 @@
 
 Two draws are two values, however alike their ops are; so each such op of the model has an identity
 of its own, and one op of the chips may take it. Which of several draws that are alike stands for
-which makes no difference, as they are equally distributed and independent; names only tell where
+which makes no difference, as they are equally distributed and independent; names only say where
 to begin.
 """
 

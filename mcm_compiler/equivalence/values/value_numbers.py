@@ -104,7 +104,7 @@ class PlaceholderKey(NamedTuple):
 
     Attributes:
         name: of the value.
-        fill: key of its fill, which tells the type.
+        fill: key of its fill, which gives the type.
         extents: content of its shape.
     """
 

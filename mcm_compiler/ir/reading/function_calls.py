@@ -1,4 +1,4 @@
-"""Model-local functions: who calls whom, and how many nodes the calls stand for.
+"""Model-local functions: which calls which, and how many nodes the calls stand for.
 
 A file of a few kilobytes can hold layers of functions that each call the next one twice, and so
 expand to millions of nodes; onnxruntime inlines all of them. So they are counted beforehand.
@@ -18,7 +18,7 @@ from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.structure import all_nodes, check_function, onnx_domain, place_of
 
 MAX_EXPANDED_NODES = 500_000
-"""Nodes that all functions, inlined, may come to."""
+"""Nodes that all functions, inlined, may amount to."""
 
 MAX_CALL_DEPTH = 64
 """Functions within functions; onnxruntime inlines recursively."""

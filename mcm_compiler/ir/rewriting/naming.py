@@ -72,7 +72,7 @@ def name_outputs(model: ir.Model) -> int:
 
 
 def is_training_normalisation(node: ir.Node) -> bool:
-    """Whether `node` is a `BatchNormalization` that makes a new running mean and variance."""
+    """Return whether `node` is a `BatchNormalization` that makes new running statistics."""
     return (
         node.op_type == "BatchNormalization"
         and node.domain in ("", "ai.onnx")

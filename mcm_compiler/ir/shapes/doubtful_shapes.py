@@ -24,7 +24,7 @@ from mcm_compiler.text.units import count_text
 def contradicted_by_run(
     model: ir.Model, runs: FileRuns, doubtful: Sequence[ir.Value]
 ) -> list[Diagnostic]:
-    """Corrects doubtful shapes by one run in onnxruntime, in place.
+    """Correct unverified shapes by one run in onnxruntime, in place.
 
     Where the shape cannot depend on data it is static afterwards; otherwise the dimensions that
     differ are open, planned with the larger size. Shapes of what is computed from a corrected
@@ -81,7 +81,7 @@ def forget_mapped_bodies(model: ir.Model) -> None:
     """Drops the shapes that bodies of `SequenceMap` declare for themselves, in place.
 
     onnxruntime takes no notice of them while it does not know the shapes of a sequence's elements;
-    it refuses the body once a chip's model tells it those.
+    it refuses the body once a chip's model has those.
     """
     for node in model.graph.all_nodes():
         if node.op_type == "SequenceMap" and node.domain in ("", "ai.onnx"):

@@ -1,4 +1,4 @@
-"""Which shapes are the same for every input, as far as the ops themselves tell.
+"""Which shapes are the same for every input, as far as the ops themselves show.
 
 Ops of which onnx's inference finds another shape than onnxruntime computes.
 """
@@ -166,7 +166,7 @@ def may_be_misestimated(node: ir.Node) -> bool:
     """Return whether inference may find another shape for an op of ONNX than onnxruntime makes.
 
     It is, wherever the two differ, and only there as far as attributes, constants and the static
-    shapes at hand tell: pools that round up, padding to the same size with dilations or more
+    shapes at hand show: pools that round up, padding to the same size with dilations or more
     padding behind, and sizes that are scaled.
     """
     rule = _RULES.get(node.op_type)

@@ -212,7 +212,7 @@ def learn_from_run(
 
 
 def bound_shapes(values: list[ir.Value], fixed: set[ir.Value]) -> None:
-    """Plans with the largest shape where the op of a value tells it (`upper_bound`)."""
+    """Plans with the largest shape where the op of a value gives it (`upper_bound`)."""
     for value in values:
         node = value.producer()
         if value in fixed or node is None or value.index() != 0:

@@ -2,7 +2,7 @@
 
 It knows the ops of onnxruntime's own domain and computes with sizes that have no number. The rules
 of `onnxruntime.tools.symbolic_shape_infer` are applied op by op to the part of the graph that is
-open; its own driver stops at the first op that it does not know, writes a file into the working
+open. Its own driver stops at the first op that it does not know, writes a file into the working
 folder then, and chooses between equal dimensions in an order that differs from process to process.
 """
 

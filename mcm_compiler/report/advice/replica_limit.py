@@ -27,7 +27,7 @@ _BOUND = {
 
 
 def limit_sentence(report: Mapping[str, Any]) -> str | None:
-    """Why there are not more pipelines; None where the report does not tell, or one chip is all."""
+    """Why there are not more pipelines; None where the report does not say, or one chip is all."""
     replication = report.get("replication")  # reports of the first release lack it
     if replication is None or report["target"]["chips"] <= 1:
         return None

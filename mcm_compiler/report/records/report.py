@@ -137,7 +137,7 @@ class CountFacts(TypedDict):
             partition of one pipeline; null where none was found, or none that fits.
         simulated_period_s: the same on the simulator; null where it was not asked.
         lower_bound_s: seconds per inference of the package that no partition with this number of
-            pipelines can undercut, under cost_model; null where it is ruled out.
+            replicas can undercut, under cost_model; null where it is ruled out.
         bound_proof: name of the kind of argument of lower_bound_s.
         ruled_out: code of the diagnostic that proves that no pipeline fits these chips; null where
             nothing does.
@@ -346,7 +346,7 @@ class Report(_Inputs, _Figures, _Parts):
         analytic_gap: analytic_period_s / lower_bound_s - 1: how far from optimal the partition can
             be at most, under cost_model.
         learned_gain: throughput that learned search added to that of the best partition of the
-            classical strategies, as a share of it, by the measure that the partition was chosen by;
+            classical strategies, as a share of it, by the measure that the partition was chosen by.
             0 where it found no better one, null where no policy has learned.
         bottleneck: the busiest chip or link.
         chips_used: chips with at least one op, those of all pipelines together.
@@ -368,7 +368,7 @@ class Report(_Inputs, _Figures, _Parts):
         fabrics: how chips are laid out that are fabrics; missing where they are none.
         divisions: bound over all divisions of kernels, numbers of copies and placements; missing
             where none is known.
-        objective: what was to be small, what the placement comes to, and its bound; missing where
+        objective: what was to be small, the value of the placement, and its bound; missing where
             that is the plain period, which lower_bound_s and gap are about in any case.
         energy: joules of an inference by chip and kind; missing where the target says nothing of
             energy, or nothing was simulated.

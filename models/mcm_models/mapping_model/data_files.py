@@ -1,7 +1,7 @@
 """Data sets on disk: arrays in one `.npz` file, with a card among them.
 
 Files may come from anywhere. Sizes are looked at before memory is taken, nothing is unpickled, a
-digest over all arrays tells of tampering, and what cannot be learned from is refused.
+digest over all arrays reveals tampering, and what cannot be learned from is refused.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class MappingData:
         fabric: that was measured.
         graphs: with at least one mapping each; none only where all were left out.
         seed: from which they were drawn.
-        left_out: graphs that were drawn beside these and could not be measured.
+        left_out: graphs that were drawn in addition to these and could not be measured.
     """
 
     learned: Learned

@@ -14,7 +14,7 @@ import numpy as np
 from mcm_compiler.arrays.types import Floats, Longs
 
 FEWEST = 4
-"""Mappings that an order is told of."""
+"""Mappings that an order has."""
 
 
 APART = 0.01

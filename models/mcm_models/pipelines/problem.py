@@ -1,7 +1,7 @@
 """Problem of pipeline planning as arrays: parts of a model in order, and devices in order.
 
 A pipeline cuts both orders into the same number of stages. Stage k runs consecutive parts on
-consecutive devices; on several devices it is replicated, and they share each micro-batch (data
+consecutive devices. On several devices it is replicated, and they share each micro-batch (data
 parallelism inside a stage, as in Fan et al. 2021, *DAPPLE: A Pipelined Data Parallel Approach for
 Training Large Models*).
 """
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Schedule = Literal["1f1b", "gpipe"]
 """In which order a stage works on its micro-batches: all forward passes and then all backward
 passes (Huang et al. 2019, *GPipe*), or one of each in turn as soon as it can (Narayanan et al.
-2019, *PipeDream*; synchronous as in DAPPLE)."""
+2019, *PipeDream*. Synchronous as in DAPPLE)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Proximal policy optimisation of a partitioning policy (Schulman et al. 2017), in one program.
 
 MCM trains on rollouts whose proposals a solver repairs. What a rollout is simulated by is its
-repaired partition, so the sampler tells with every draw how it came about: `log_base`, what the
+repaired partition, so the sampler reports with every draw how it came about: `log_base`, what the
 rules and decisions before left of each chip, as a logarithm. The distribution that is learned is
 
     q(c) = softmax(scores + log_base),
@@ -14,7 +14,7 @@ the choice minus the marginal. A node whose chip was forced gets no gradient.
 
 Next to the network each node of the graph at hand may have scores of its own (ours). A network that
 serves all graphs answers much the same for the like layers of a deep one, and learns slowly which
-of them a chip begins with; scores of single nodes learn that at once. They stay with the graph.
+of them a chip begins with. Scores of single nodes learn that at once. They stay with the graph.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ _BRANCH_GAIN = 0.5
 class ResidualCnn(WideningCnn):
     """Stages of residual blocks; the channels grow where the image is halved.
 
-    A bottleneck block writes four times as many channels as `width` and `widen` tell.
+    A bottleneck block writes four times as many channels as `width` and `widen` say.
 
     Attributes:
         block: `basic` has two such convolutions, `bottleneck` one between two of 1x1.

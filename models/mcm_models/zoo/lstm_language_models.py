@@ -89,7 +89,7 @@ class Rnnlm:
     *A Hierarchical Model for Device Placement*: two LSTMs of width 2048, batches of 64. Outputs are
     projected to width 512 as in the LSTM-2048-512 of Jozefowicz et al.; without, the weights'
     gradients of all steps do not fit the one GPU on which the paper trains. The paper does not give
-    the vocabulary nor the number of unrolled steps; the default of the former is that of the Penn
+    the vocabulary nor the number of unrolled steps. The default of the former is that of the Penn
     Treebank (Zaremba et al. 2014), that of the latter the one whose training step has the paper's
     number of ops.
 

@@ -45,7 +45,7 @@ class RecurrentNetwork(ABC):
         graph_builder.require_sizes(self)
 
     def build(self) -> ir.Model:
-        """Makes the model; `connect` tells its inputs and outputs."""
+        """Makes the model; `connect` returns its inputs and outputs."""
         graph = graph_builder.GraphBuilder.of(self, 14)
         self.connect(graph, recurrent_layers.TimeAxis.of(graph))
         return graph.model()

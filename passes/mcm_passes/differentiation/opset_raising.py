@@ -50,7 +50,7 @@ _OLDEST = 7
 """The first opset whose operands are broadcast as in numpy."""
 
 _STATEFUL = frozenset(("BatchNormalization", "Dropout", "PRelu"))
-"""Ops that are told otherwise before `_OLDEST` whether they train, or how they broadcast."""
+"""Ops that are configured otherwise before `_OLDEST` whether they train, or how they broadcast."""
 
 
 class _Raising:
@@ -93,7 +93,7 @@ class _Raising:
         )
 
     def in_front(self, node: ir.Node, op_type: str, *inputs: ir.Value, **more: Any) -> ir.Value:
-        """A new op before a node, of the shape of its first input unless told otherwise."""
+        """A new op before a node, of the shape of its first input unless given."""
         name = self._names.take(f"{node.name}/{op_type}")
         new = ir.node(op_type, inputs, more, name=name)
         (value,) = new.outputs

@@ -31,7 +31,7 @@ class MapChips(Pass):
 
         Raises:
             CompileError: MCM-M020 where a mapper or a mapping model is asked for, and chips are no
-                fabrics; MCM-M001 to MCM-M005 for subgraphs that do not fit; MCM-M022 and MCM-M023
+                fabrics. MCM-M001 to MCM-M005 for subgraphs that do not fit. MCM-M022 and MCM-M023
                 for components that break their contracts, MCM-X007 for those that fail; MCM-M029
                 for a chip that takes too long to be measured; MCM-U001 to MCM-U003 for names of
                 components.

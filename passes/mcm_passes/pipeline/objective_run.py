@@ -128,7 +128,7 @@ class _FirstProof:
 
 
 def _with_latency(found: Pipelines) -> Pipelines:
-    """The pipelines with the latency of one of them, where their family tells latencies."""
+    """The pipelines with the latency of one of them, where their family has latencies."""
     mapping, figures = mapping_of(found.problem), found.partition.figures
     if figures is None or figures.latency_s is not None or not isinstance(mapping, KnowsObjectives):
         return found

@@ -82,7 +82,7 @@ class PartitionPass(Pass):
         states that cross the host's link; MCM-P052 warns of those that do. The states of several
         sequences that the user asks for are kept or refused, MCM-P080.
 
-        MCM-P014 notes values whose type nothing tells, MCM-T022 warns of a strategy that asks the
+        MCM-P014 notes values whose type nothing gives, MCM-T022 warns of a strategy that asks the
         simulator of a target which has none for searches, MCM-C007 how many times were measured.
 
         Raises:

@@ -28,7 +28,7 @@ SMALL_IMAGE = 0.25
 rows reads them again."""
 
 MAX_REFUSED = 5
-"""Ops that are told not to be divided along rows."""
+"""Ops that are set not to be divided along rows."""
 
 _Divided = tuple[sharding.OperatorSharding, oversized.Oversized]
 
@@ -88,12 +88,12 @@ class _Division:
 class ShardOversized(Pass):
     """Replaces each operator whose weights do not fit a chip by operators with a slice each.
 
-    The result is equal to the bit. Weights are sliced when they are written, not here.
+    The result is bit-identical. Weights are sliced when they are written, not here.
 
     Attributes:
         fraction: part of a chip's SRAM that the weights of one operator and its buffers may take.
         tile_rows: rows of the largest tile of any op that can be divided along rows, or twice as
-            many rows of an image where that fills the MAC array; at 0 only ops that no chip has
+            many rows of an image where that fills the MAC array. At 0 only ops that no chip has
             memory for are divided, into as few tiles as fit.
         sram_mib: SRAM of the chips that ops are divided for, if less than the target's; 0 for the
             target's.

@@ -55,9 +55,9 @@ class Verify(Pass):
         """Sets `VERIFICATION`.
 
         Raises:
-            CompileError: MCM-V020, one diagnostic per graph output that differs; MCM-V062 where
-                the emitted model is not that of the user's file; MCM-I058 where no data run with
-                the sizes of the model; MCM-V004 if the runs would take
+            CompileError: MCM-V020, one diagnostic per graph output that differs. MCM-V062 where
+                the emitted model is not that of the user's file. MCM-I058 where no data run with
+                the sizes of the model. MCM-V004 if the runs would take
                 too much memory; MCM-V005 if onnxruntime leaves an output unwritten; MCM-V011 for
                 test data next to the model that cannot be read, MCM-V022 for those that expect
                 something else.

@@ -215,7 +215,7 @@ def _end_copy(step: StepArrays, place: Ints, room: Scratch, copy: int, d: int, h
 
 @inlined_njit
 def _wake(step: StepArrays, place: Ints, room: Scratch, v: int, d: int) -> None:
-    """Tells the readers of a value on a device that it is there."""
+    """Notify the readers of a value on a device that it is there."""
     for r in range(step.reader_begin[v], step.reader_begin[v + 1]):
         n = step.readers[r]
         if place[n] == d:

@@ -209,7 +209,7 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def aliases(node: ir.Node) -> bool:
-    """Whether the first output of `node` is its first input: a view of it, or the very same."""
+    """Return whether the first output of `node` is its first input, or a view of it."""
     same = node.op_type == "Identity" and node.domain in ("", "ai.onnx")
     return same or is_view(node)
 

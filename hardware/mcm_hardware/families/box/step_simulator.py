@@ -139,7 +139,7 @@ class StepSimulator:
         return StepResults(seconds, peaks, busy, copying, overflow)
 
     def trace(self, placement: Ints) -> StepTrace:
-        """Simulates one placement `[N]`, and tells when what happens.
+        """Simulates one placement `[N]`, and reports when what happens.
 
         Raises:
             ValueError: as `evaluate`.

@@ -139,7 +139,7 @@ def _idle(cost: NodeCost) -> NodeCost:
 
 
 def _level(seconds: Sequence[float], most_s: float) -> float:
-    """The number of seconds that none may exceed so that all together come to `most_s`."""
+    """The number of seconds that none may exceed so that their sum is `most_s`."""
     left_s = most_s
     for count, each in zip(range(len(seconds), 0, -1), sorted(seconds), strict=True):
         if each * count > left_s:
@@ -162,7 +162,7 @@ class FabricSpec:
     """A package whose chips are fabrics.
 
     Attributes:
-        plain: the same package with each fabric as one large array; it tells how chips are
+        plain: the same package with each fabric as one large array; it shows how chips are
             connected.
         fabric: each chip.
     """

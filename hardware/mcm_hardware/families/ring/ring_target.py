@@ -102,7 +102,7 @@ def _check_forwarding(file: PackageFile) -> None:
 
 
 def ring_from_text(name: str, text: str) -> Target:
-    """The package on a ring that a description tells of, with chips of any kind.
+    """The package on a ring of a description, with chips of any kind.
 
     Raises:
         CompileError: MCM-T001 to MCM-T008, one diagnostic per fault; MCM-U003 for chips of a kind

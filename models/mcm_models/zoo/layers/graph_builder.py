@@ -63,7 +63,7 @@ def after_relu(fan_in: int, gain: float = 1.0) -> Uniform:
     """Weights of mean zero per output channel, for inputs that are all positive.
 
     The mean that a ReLU leaves would otherwise grow from layer to layer until the outputs hardly
-    tell one image from another (Brock et al. 2021, *Characterizing signal propagation*).
+    distinguish one image from another (Brock et al. 2021, *Characterizing signal propagation*).
     """
     values = keeps_variance(fan_in, gain * RELU_GAIN)
     return Uniform(values.low, values.high, centered=True)

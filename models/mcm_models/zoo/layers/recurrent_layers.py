@@ -334,7 +334,7 @@ class SequenceLoss:
 
         Args:
             outputs: of each step, `[batch, hidden]`.
-            labels: the word that each step shall foretell, int64 `[batch, steps]`.
+            labels: the word that each step shall predict, int64 `[batch, steps]`.
             word_weights: 0 for padding, `[batch, steps]`.
         """
         chunks = [outputs[at : at + self.chunk] for at in range(0, len(outputs), self.chunk)]

@@ -143,7 +143,7 @@ class _Body:
     def _known(
         self, node: onnx.NodeProto, given: Sequence[_Slot], found: Sequence[onnx.AttributeProto]
     ) -> list[Array] | None:
-        """The outputs of a node as arrays, where they can be told."""
+        """The outputs of a node as arrays, where they are known."""
         if node.op_type == "CastLike" and isinstance(given[0], np.ndarray):
             target = given[1]
             if isinstance(target, ir.Value) and target.dtype is not None:

@@ -30,7 +30,7 @@ _STEPS = ((1, 0), (-1, 0), (0, -1), (0, 1))
 """East, west, north, south, as x and y."""
 
 _MOST_STAGES = 400
-"""Stages of which the legend tells the names; a fabric has no more compute units by far."""
+"""Stages of which the legend has the names; a fabric has no more compute units by far."""
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

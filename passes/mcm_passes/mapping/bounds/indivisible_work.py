@@ -62,7 +62,7 @@ LEAST_GAIN = 1e-6
 """Relative gain over the known bound below which there is nothing to report."""
 
 MOST_CLASSES = 20_000
-"""Sizes that are told apart; where there are more, they are rounded down to this many."""
+"""Sizes that are distinguished; where there are more, they are rounded down to this many."""
 
 
 def indivisible_work(problem: PartitionProblem, least_s: float) -> LowerBound:

@@ -23,7 +23,7 @@ class Resource(IntEnum):
     """Kind of loaded resource.
 
     `BUSY` is seconds of a chip at speed 1, `LINK` bytes of the link behind a chip, `HOST_OUT` and
-    `HOST_IN` bytes of its host channels. `HELD` is bytes that buffers take for good, `WEIGHT` bytes
+    `HOST_IN` bytes of its host channels. `HELD` is bytes that buffers take always, `WEIGHT` bytes
     of weights, and `LIVE` bytes of tensors that come and go, of which the peak counts.
     `HOST_ROOT_OUT` and `HOST_ROOT_IN` are bytes of the channels that all chips share, see `SHARED`.
     The root of off-package memory carries the sum of what all chips stream, which follows from

@@ -94,8 +94,8 @@ def device_memory(
     """Needs of devices; the part that does not fit is streamed as far as there are weights.
 
     Args:
-        problem: its limits say what devices have, and what the peak takes beside for gaps.
-        held: `[C]`, bytes of buffers that are taken for good.
+        problem: its limits say what devices have, and what the peak takes in addition for gaps.
+        held: `[C]`, bytes of buffers that are taken permanently.
         weights: `[C]`, bytes of all weights.
         largest: `[C]`, bytes of the largest weight.
         peak: `[C]`, most bytes that are live at once.

@@ -43,7 +43,7 @@ def contract(
 
     The order is stable: among units that are ready, the one whose last op stands first in the
     graph comes first, because a kernel can't start before all that its ops read is there. Units
-    with a value between them whose type nothing tells become one unit, and so do ops that have to
+    with a value between them whose type nothing gives become one unit, and so do ops that have to
     be `together`, with all that is on paths between them.
 
     Args:

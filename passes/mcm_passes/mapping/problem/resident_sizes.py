@@ -54,7 +54,7 @@ class NeededSizes(NamedTuple):
 
     A tensor that is made on a chip and read there alone, by views of it as well, is held while its
     maker runs and while each kernel runs that reads its memory, so that all that one kernel holds
-    is held at once. What views make takes nothing beside. Of what leaves a chip the send buffers
+    is held at once. What views make takes nothing else. Of what leaves a chip the send buffers
     are counted, once where a tensor and a view of it may share them.
 
     Attributes:
@@ -121,7 +121,7 @@ def aliases_among(problem: PartitionProblem, kept: Longs) -> Ints:
     """The aliases of the `kept` tensors among themselves, in a problem that has no others.
 
     What is a view of a tensor that is left out counts like a view of a weight: it takes nothing
-    beside, and has send buffers of its own, which is no less than in the whole problem.
+    in addition, and has send buffers of its own, which is no less than in the whole problem.
     """
     index = np.full(problem.tensor_bytes.size, IN_A_WEIGHT, np.int64)
     index[kept] = np.arange(kept.size)

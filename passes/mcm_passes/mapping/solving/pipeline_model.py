@@ -73,7 +73,7 @@ class PipelineModel:
         return evaluator.on_share(problem, pipelines)
 
     def latency_s(self, problem: PartitionProblem, placement: Ints) -> float | None:
-        """As the mapping of the problem's family tells it."""
+        """As the mapping of the problem's family gives it."""
         mapping = mapping_of(problem)
         if not isinstance(mapping, KnowsObjectives):
             return None

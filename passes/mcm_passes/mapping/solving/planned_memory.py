@@ -1,7 +1,7 @@
 """The dynamic constraint: partitions whose memory plan fits, not only its estimate.
 
 MCM, Eq. 5: whether a partition fits is known for certain only once its memory is planned. Where
-the plan of a chip overflows although the fast model's estimate fitted, that chip's limit is made
+the plan of a chip overflows although the roofline's estimate fitted, that chip's limit is made
 smaller by as much as the estimate was wrong, and the problem is solved again (our choice). Where
 estimates leave nothing, the planner is asked about partitions that need less than they say.
 """
@@ -141,7 +141,7 @@ def solve_with_plans(
 
     Returns:
         A partition of `problem` with a bound that holds for it. Where no round finds one whose
-        plans fit, the first one, so that lowering can tell what overflows.
+        plans fit, the first one, so that lowering can say what overflows.
 
     Raises:
         CompileError: as `solve` does for the problem with the least need, or MCM-P030 where no

@@ -72,7 +72,7 @@ def checked_answer(
         problem: what was to be placed.
         outcome: with a partition. Its bound is one on the period, unless it was asked for
             something else.
-        bound: the best that is known beside.
+        bound: the best that is known otherwise.
         strategy_text: who found it.
         cost_model: name of the model that the problem's costs come from.
 

@@ -21,7 +21,7 @@ def trainable_variables(model: ir.Model) -> list[ir.Value]:
     ONNX doesn't say what is trained. Taken are float initializers, and the `ConstantOfShape` nodes
     that stand for them in models without weights, with more than one element, if something that
     depends on the model's inputs comes of them. Running statistics of batch normalisations are
-    left out; a table of constants, such as a mask that an exporter stored, cannot be told from a
+    left out; a table of constants, such as a mask that an exporter stored, looks just like a
     weight and counts as one.
     """
     graph = model.graph

@@ -15,7 +15,7 @@ from mcm_passes.parallelism.decisions.step_cost import StepCost
 class DecisionObjective:
     """A sum over partitioned classes, and over terms that count once; more is better.
 
-    Two classes that add `w` together, beside their own, are a term of both that adds `-w`, and
+    Two classes that add `w` together, besides their own, are a term of both that adds `-w`, and
     `w` more for each of them.
 
     Attributes:

@@ -32,7 +32,7 @@ _BACKWARD = 2.0
 of its own (Narayanan et al. 2021, *Efficient large-scale language model training*, appendix)."""
 
 _STATE = 3
-"""Tensors beside each variable in training: gradient and two moments (Kingma and Ba 2015, Adam)."""
+"""Tensors per variable in training: gradient and two moments (Kingma and Ba 2015, Adam)."""
 
 
 @dataclass(frozen=True)

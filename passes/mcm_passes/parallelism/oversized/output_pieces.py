@@ -3,7 +3,7 @@
 All cuts are along an output dimension: the pieces compute disjoint parts of the output, each by
 the sums of the whole operator, and a `Concat` puts them together.
 
-Equality to the bit needs more, because a matrix product's order of summation depends on its
+Bit-identical equality needs more, because a matrix product's order of summation depends on its
 shape in onnxruntime's kernels (MLAS, without pre-packing). With up to 64 columns for a thread it
 sums twice as many terms before it adds them to the result, so that pieces keep `MIN_COLUMNS`.
 A convolution with more filters than output positions expands its input at once, others segment by

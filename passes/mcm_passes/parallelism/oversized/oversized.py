@@ -26,7 +26,7 @@ _MOST_FOR_ACTIVATIONS = 0.25
 """Share of the SRAM that the activations of a whole operator may claim."""
 
 _MOST_FOR_RELAYS = 0.75
-"""Share of the SRAM that activations may claim beside one piece of an operator."""
+"""Share of the SRAM that activations may claim next to one piece of an operator."""
 
 _LEAST_ROOMY = 0.3
 """Fraction of a chip below which operators claim less for activations, in proportion."""

@@ -1,7 +1,7 @@
 """Lower bounds for stages whose cuts are only known to lie in intervals.
 
 An interval is a run of neighbouring cuts. A stage from an interval to a later one takes at least
-the work between the last cut of the first and the first cut of the second; sums over the ops never
+the work between the last cut of the first and the first cut of the second. Sums over the ops never
 fall along the chain, so that no choice of cuts inside the intervals takes less. What crosses a cut
 is at least the least of its interval. Intervals of one cut give the numbers of `kernels` exactly.
 """

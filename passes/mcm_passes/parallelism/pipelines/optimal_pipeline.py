@@ -1,7 +1,7 @@
 """The best of all pipelines: every cut of the chain with every cut of the devices, coarse to fine.
 
 Cuts are first gathered into a few intervals. Dynamic programming over these, with lower bounds for
-what a stage between two intervals takes, tells which stages may belong to a pipeline that is
+what a stage between two intervals takes, shows which stages may belong to a pipeline that is
 shorter than the best one known (`stage_labels`). Intervals that none of those begins in are
 dropped, the others divided, and what has been learned of an interval bounds its parts. Where each
 interval holds one cut, nothing is bounded any more, and the shortest label is the optimum.

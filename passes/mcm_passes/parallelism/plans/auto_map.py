@@ -170,7 +170,7 @@ class AutoMap:
 
 
 MOST_NAMED = 20
-"""Faults that are told at most."""
+"""Faults that are listed at most."""
 
 
 def planned_classes(

@@ -183,7 +183,7 @@ def _with_rows(found: Pipelines, rows: tuple[ShareBound, ...]) -> Pipelines:
 class _FewestChips:
     """The fewest chips, over all numbers of pipelines, that reach a throughput.
 
-    R pipelines of K chips reach it where one of them comes to a period of R over the throughput.
+    R pipelines of K chips reach it where one of them has a period of R over the throughput.
     More chips never take longer, so that of each R the fewest are sought from below: a number is
     ruled out by a bound on the period, or else searched.
     """

@@ -88,8 +88,8 @@ class Solved:
     Attributes:
         partition: with its certificate.
         fits: whether its memory plan is not known to overflow.
-        simulated_s: seconds between inferences of the pipeline on the simulator, or under the fast
-            model where there is no simulator; a function, since few callers need it.
+        simulated_s: seconds between inferences of the pipeline on the simulator, or by the
+            analytic model where there is no simulator; a function, since few callers need it.
     """
 
     partition: Partition

@@ -88,7 +88,7 @@ class RowTiler:
 
     Args:
         model: with shapes.
-        cost_model: tells the size of values on a chip.
+        cost_model: gives the size of values on a chip.
         limits: of the package.
         plan: the fusion plan.
         fraction: part of a chip's SRAM that a tile may take with all buffers.
@@ -230,7 +230,7 @@ class RowTiler:
     def _bounds(self, region: RowRegion) -> list[tuple[int, int]] | str:
         """The tiles of a region, or why there are none.
 
-        The chip of a tile may have to hand on what the tiles behind it read. Where that leaves room
+        The chip of a tile may have to hand on what the tiles behind it read. Where that is possible
         for no tile, the memory plan may still find a way without.
         """
         for what, size in self._at_the_rim(region):

@@ -49,7 +49,7 @@ _GROWTH = 4
 """An op that makes more than this many times what a stage makes does not join it."""
 
 _IN_REGISTERS = 4096
-"""Elements of weights beside products, such as biases, that compute units hold themselves."""
+"""Elements of weights other than products, such as biases, that compute units hold themselves."""
 
 FUSINGS = (APART, ROWS_TOGETHER, ATTENTION_TOGETHER) = (0, 1, 2)
 """How much of an attention is one stage: nothing; the scores and their softmax; all of it. What is
@@ -155,7 +155,7 @@ class StageBuilder:
     def _joins(
         self, stage: Stage, index: int, node: ir.Node, work: OpWork, active: Sequence[ir.Value]
     ) -> bool:
-        """Whether an op runs on the units of the stage that made the last of its operands."""
+        """Return whether an op runs on the units of the stage of its last operand."""
         if work.gemms:
             return (
                 self._fusing >= ATTENTION_TOGETHER

@@ -100,7 +100,7 @@ class TreeArrays(NamedTuple):
     Attributes:
         root: `[E]`, node at the source.
         branches: `[B, 4]`, in columns: `TOGETHER`, at the first of a node, a bit mask of as many
-            ones as it has branches; `OUT`, the output; `INTO`, the input behind it, which is the
+            ones as it has branches. `OUT`, the output; `INTO`, the input behind it, which is the
             one behind the last where the output is a site; `TO`, the node behind a link, or the
             destination at a site.
         distance: `[L]`, links between source and destination.

@@ -75,9 +75,9 @@ class QueueState(NamedTuple):
 
     Attributes:
         inputs: `[inputs + 1, ENTRIES + entries]`, a queue each, as a ring of a power of two of
-            entries, in columns: `PASSED`, flits that went on; `THERE`, those and the ones at the
-            input; `GIVEN`, those and the ones under way to it; `GONE`, bit mask of the branches
-            that the first one at the input has gone; `POSITION` as in `MeshArrays`; `BEHIND`, the
+            entries, in columns: `PASSED`, flits that went on. `THERE`, those and the ones at the
+            input. `GIVEN`, those and the ones under way to it. `GONE`, bit mask of the branches
+            that the first one at the input has gone. `POSITION` as in `MeshArrays`; `BEHIND`, the
             position after it around the circle; and from `ENTRIES` on the node of each flit, see
             `entry_of`. Flits are counted modulo 2^32. The last input stands behind all sites and is
             always empty.

@@ -29,8 +29,8 @@ class ChipPlans(NamedTuple):
     Attributes:
         position: `[I]`, where each item stands in the order of execution.
         high_water: `[P]`, bytes.
-        streams: `[Z, 4]`, a weight that comes from off-package memory for one kernel: its value;
-            chip; kernel, by its place in the order of execution; the row of what had the buffer
+        streams: `[Z, 4]`, a weight that comes from off-package memory for one kernel: its value.
+            Chip; kernel, by its place in the order of execution; the row of what had the buffer
             before, which is in the inference before for the first ones of a chip.
     """
 

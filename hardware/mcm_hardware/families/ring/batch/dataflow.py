@@ -33,7 +33,7 @@ class Dataflow(NamedTuple):
 
     A *root* is a value whose memory is written on a chip, as in `chip_dataflow.ChipDataflow`; what
     a relay makes is one of its own. An
-    *arrival* is a tensor that comes to a chip. A *wire* is a tensor with all chips to which it
+    *arrival* is a tensor that arrives at a chip. A *wire* is a tensor with all chips to which it
     goes from one that makes it. Items and chips ascend in all tables.
 
     Attributes:

@@ -48,7 +48,7 @@ class KernelTables(NamedTuple):
         option_values: values that leave a kernel on some chips and on others not: those of clones
             with several results.
         option_begin: `[K]`, where the times of such a kernel start in `option_s`, or -1.
-        option_s: seconds on the reference chip, by the number whose bit i tells whether option i
+        option_s: seconds on the reference chip, by the number whose bit i says whether option i
             of the kernel leaves.
     """
 

@@ -80,7 +80,7 @@ def best_window(
     """The pair of a head and a tail with the most work between them.
 
     For a head h and a tail q, all ops whose heads are h at least and whose tails are q at least run
-    between h and the step's end less q; the window is worth h, plus their work, plus q.
+    between h and the step's end less q. The window is worth h, plus their work, plus q.
 
     A tree over the tails holds sums of work, and the best of `q + work of that tail or a longer
     one`; ops enter it by falling heads.
@@ -132,8 +132,8 @@ def _tail_of_best(total: Floats, best: Floats, size: int, tails: Floats) -> floa
 def check_memory(problem: StepProblem, box: Box) -> None:
     """Checks what can be checked without a placement.
 
-    All variables are in memory throughout, in one copy at least, and so are weights that lie ready;
-    besides them at any time what the op that runs then reads and makes, and in the end the outputs.
+    All variables are in memory throughout, in one copy at least, and so are weights that lie ready.
+    Besides them at any time what the op that runs then reads and makes, and in the end the outputs.
     What one op reads and makes is on one device, and so do variables of ops that run together.
 
     Raises:
@@ -183,7 +183,7 @@ def _need_of_ops(problem: StepProblem, without: np.ndarray | None = None) -> Lon
     """`[N]`, bytes that lie on an op's device while it runs: what it reads, and what it makes.
 
     Values that are views of each other may lie in one block, which is as large as the smallest of
-    those that it is a view of, at least; of what one op reads of them the largest counts.
+    those that it is a view of, at least. Of what one op reads of them the largest counts.
     """
     root, least = _roots(problem)
     counts = problem.value_bytes.copy()
@@ -225,10 +225,10 @@ def bound_step_in_box(problem: StepProblem, box: Box) -> StepBound:
     """A time that no placement of a step beats.
 
     The largest of three: the longest chain of ops, on the devices and with the copies between
-    different ones that make it shortest; all work shared over the devices as finely as one likes;
-    and, for a head h and a tail q, h plus the shared work of all ops that cannot start before h
+    different ones that make it shortest. All work shared over the devices as finely as one likes.
+    And, for a head h and a tail q, h plus the shared work of all ops that cannot start before h
     and have q behind their ends, plus q (after Fernandez and Bussell 1973, "Bounds on the Number of
-    Processors and Time for Multiprocessor Optimal Schedules"; with copies and with devices of
+    Processors and Time for Multiprocessor Optimal Schedules". With copies and with devices of
     several kinds it is our derivation).
 
     Args:

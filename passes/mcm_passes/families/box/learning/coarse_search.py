@@ -2,9 +2,9 @@
 
 A walk over pieces of clusters goes this many moves by the coarse step alone; what it finds is one
 proposal, which is kept or not by what the whole step says of it. So a hundred simulations of the
-whole step decide on thousands of moves, and the coarse step may err as long as it mostly tells
+whole step decide on thousands of moves, and the coarse step may err as long as it mostly ranks
 better from worse (surrogate transitions: Liu 2001, *Monte Carlo Strategies in Scientific
-Computing*, 9.4.3; delayed acceptance: Christen and Fox 2005, *Markov chain Monte Carlo Using an
+Computing*, 9.4.3. Delayed acceptance: Christen and Fox 2005, *Markov chain Monte Carlo Using an
 Approximation*). Both levels cool down together.
 """
 
@@ -35,7 +35,7 @@ JUDGED_STARTS = 8
 
 @dataclass(eq=False)
 class Surrogate:
-    """A coarse step that tells what devices of pieces are about worth.
+    """A coarse step that estimates the worth of devices of pieces.
 
     Attributes:
         step: the whole one.
@@ -97,7 +97,7 @@ def coarse_search(
     """Searches; `judge` has the best placement in the end.
 
     Args:
-        surrogate: tells about worth.
+        surrogate: estimates worth.
         judge: asks the evaluator of the whole step.
         starts: `[K, N]`, placements, at least one; the search begins at the best. More than there
             are coarse evaluations are left out.

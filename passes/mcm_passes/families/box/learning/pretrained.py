@@ -143,7 +143,7 @@ class Pretrained:
         evaluations: placements that are simulated, if the request allows as many.
         parts: into which clusters are divided by depth, after one by how long ops may wait; 0 for
             whole clusters.
-        coarse: evaluations of a coarse step, which has fewer ops by an order of magnitude; told in
+        coarse: evaluations of a coarse step, which has fewer ops by an order of magnitude; given in
             the figures of the answer, next to those of the whole step.
     """
 

@@ -72,7 +72,7 @@ def coarse_step(
     """Draws ops together; near linear in the size of the step.
 
     Seconds of ops are summed for each kind. Values of a group that the same parts read are one,
-    and what only the group itself reads is none: the memory that is told is about right.
+    and what only the group itself reads is none: the memory that results is about right.
 
     Args:
         problem: what is placed.

@@ -1,7 +1,7 @@
 """Units of many ops that search moves, and the placements that devices of units stand for.
 
-A network of layers keeps all its devices busy if neighbouring layers lie on neighbouring devices;
-where it is a sequence of several stacks, such as an encoder and a decoder, each stack wants all
+A network of layers keeps all its devices busy if neighbouring layers lie on neighbouring devices.
+Where it is a sequence of several stacks, such as an encoder and a decoder, each stack wants all
 devices for itself. How many stacks there are is tried (our derivation).
 """
 
@@ -164,7 +164,7 @@ def striped_starts(units: Units, depth: Floats, box: Box, speeds: Floats) -> Ite
 
 STACKS = (1, 2)
 """How often layers go round the devices. An encoder and a decoder each use all of them; names do
-not tell how many stacks there are."""
+not say how many stacks there are."""
 
 
 def layered_placements(problem: StepProblem, box: Box) -> Ints:
@@ -185,7 +185,7 @@ def layered_placements(problem: StepProblem, box: Box) -> Ints:
 
 
 def has_layers(problem: StepProblem) -> bool:
-    """Return whether the name of any op tells a layer."""
+    """Return whether the name of any op names a layer."""
     return bool((problem.layer >= 0).any())
 
 

@@ -37,7 +37,7 @@ def built_mappings(
     """Legal mappings in which units lie near those that they have streams with.
 
     Stage by stage, in a random order within each, a unit takes the free site of its kind with the
-    least flits times links to units that have a site; ties, and a little more, are left to chance.
+    least flits times links to units that have a site. Ties, and a little more, are left to chance.
 
     Args:
         problem: what is laid out.

@@ -198,7 +198,7 @@ def measured(
     """Mappings with what the simulator says of them.
 
     Returns:
-        None where of some mapping no sample ends as long as the judge plays, so that it says of its
+        None where of some mapping no sample ends as long as the simulation, so that it says of its
         period that it is infinite.
 
     Raises:

@@ -214,7 +214,7 @@ class _Chip(NamedTuple):
 
 @inlined_njit
 def _fits(w: Windows, chip: _Chip, sums: WindowSums, peak: int, j: int, i: int) -> bool:
-    """Whether a window `[j, i)` fits with its relays, copies, and buffers for what crosses cuts."""
+    """Return whether a window `[j, i)` fits with relays, copies and buffers of cuts."""
     if sums.busy_s + sums.relay_s + sums.copied_s > chip.longest_s:
         return False
     needed = sums.held + w.cuts.arriving[j]
@@ -246,7 +246,7 @@ def _too_much_passes(w: Windows, chip: _Chip, sums: WindowSums, i: int) -> bool:
     """Return whether no later start of a window to cut i can fit either, for what passes it by.
 
     The later a window starts, the more passes by, and the unit before the cut is always in it.
-    What rounding may come to is left as space.
+    What rounding may amount to is left as space.
     """
     return sums.relay_s + w.work_s[i - 1] > chip.longest_s * (1.0 + SLACK_OF_SUMS)
 

@@ -84,8 +84,8 @@ class IdealLattice:
         """The smallest period below `ceiling_s`, with the fewest chips among equals.
 
         Every constraint but the triangle rule is local to one window between two ideals, so the
-        smallest largest cost over chains of at most C windows is the exact optimum under the fast
-        model and the given reading of that rule.
+        smallest largest cost over chains of at most C windows is the exact optimum under the
+        analytic model and the given reading of that rule.
 
         Args:
             reading: how windows treat long dependencies.

@@ -37,7 +37,7 @@ class Jobs:
     """Pure functions on an executor; what a worker takes with it when it dies is started again.
 
     Args:
-        open_executor: makes an executor; called again where one is broken for good, as a pool of
+        open_executor: makes an executor; called again where one is broken permanently, as a pool of
             processes is when one of them dies.
         alive: says whether whoever hands out the jobs still answers; None where that is this
             process. Asked while a result is waited for.

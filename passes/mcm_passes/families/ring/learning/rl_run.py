@@ -51,7 +51,7 @@ hardware (MCM, section 5.3)."""
 class SearchRewards:
     """Implements `rewards.Rewards`, and keeps the best by the same measure.
 
-    Every partition is evaluated under the fast model, which counts; those that run there are shown
+    Every partition is evaluated under the roofline, which counts; those that run there are shown
     to the evaluator where there is one. What the budget no longer allows earns nothing.
 
     Args:

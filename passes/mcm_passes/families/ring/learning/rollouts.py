@@ -115,7 +115,7 @@ class ImprovingWindows:
 
     In constraint solvers a solution tightens what is searched next. Here the best period so far,
     with the memory of the chips, limits the window of positions that a chip may hold: by its work,
-    its weights and what it passes on, never by more than the fast model counts, so that no better
+    its weights and what it passes on, never by more than the roofline counts, so that no better
     partition along the order is ruled out. Which of the rest is drawn the policy decides.
 
     Attributes:
@@ -269,7 +269,7 @@ class OrderSampler:
         return Rollouts(partitions, np.maximum(actions, 0), log_base)
 
     def improvable(self) -> bool:
-        """Whether some monotone path along the order may be better; True if nothing is left out."""
+        """Return whether a monotone path along the order may be better."""
         return self.improving is None or self.improving.improvable()
 
     def _drawn(self, along: Floats, states: np.ndarray) -> tuple[Ints, Floats]:

@@ -37,7 +37,7 @@ class Loads(NamedTuple):
         amount: `[D + L]`, seconds of units, clones, relays and copies on each device at speed 1,
             and bytes that cross each channel.
         blocks: `[4, C]`, memory for buffers and clones, for weights, for all tensors that stay on
-            the device, and for all that ever came to stay there.
+            the device, and for all that ever arrived there.
         busiest_s: `[D + 1]`, seconds of the busiest resource of each owner; infinite where memory
             overflows.
         score: `[D + 1]`, sum of high powers of their loads.

@@ -11,7 +11,7 @@ A chip that is given some nodes does, in this order:
 3. Its engine runs the nodes in their order, each with the copies of clonable units that no node
    before it on this chip has needed.
 4. The link behind it carries what was passed on, in the order of tensors, then what the chip made,
-   in the order in which it was made; the host's channel likewise takes what goes to the host. The
+   in the order in which it was made. The host's channel likewise takes what goes to the host. The
    channels that all chips share carry what they get from chip after chip in these orders.
 
 Nothing starts before what it reads has arrived. With these fixed orders every time is a maximum of
@@ -158,7 +158,7 @@ def play_chip(
         exiting: of the last chip, where the host reaches only the ends, the tensors of other chips
             that the host wants, ascending; else empty.
         streamed_s: seconds for which off-package memory sends it weights, from the start on.
-        scratch: `clock_s` has when channels are free that all chips share; `arrival_s` of all that
+        scratch: `clock_s` has when channels are free that all chips share. `arrival_s` of all that
             crosses the link before the chip is read; `done_s` of all that crosses the link behind
             it is filled, as the time at which it is on the next chip.
 

@@ -458,7 +458,7 @@ def _note_least(lattice: Lattice, labels: Labels, label: int) -> None:
 
 @inlined_njit
 def _is_dominated(lattice: Lattice, labels: Labels, new: int, chips: int, energy: bool) -> bool:
-    """Whether a label with no more chips is nowhere larger; takes those off that the new one is."""
+    """Return whether a label dominates the new one; drops those that the new one dominates."""
     ideal = int(labels.links[new, IDEAL])
     width = -1 if energy else _width(lattice.cuts, ideal)
     fewest = 1 if lattice.package.alike else chips

@@ -167,7 +167,7 @@ STREAM_TICKS = 1024
 
 
 class MemoryConstraints:
-    """Memory as the fast model counts it, in blocks of the alignment; at need no more than that.
+    """Memory as the roofline counts it, in blocks of the alignment; at need no more than that.
 
     The peak of live activations is no sum, but the largest of one sum per unit: what is live
     while it runs, or at need what it holds. A constraint for each keeps them all within what the
@@ -278,7 +278,7 @@ class MemoryConstraints:
         return math.floor(seconds * self._model.ticks_per_s * STREAM_TICKS)
 
     def _sums(self, chip: int) -> tuple[WeightedSum, WeightedSum]:
-        """Blocks of what the chip holds for good, and of its weights."""
+        """Blocks of what the chip holds permanently, and of its weights."""
         literals, d = self._model.literals, self._model.demands
         held, weights = WeightedSum(), WeightedSum()
         literals.add_all(chip, (held, Trigger.MADE, d.nodes.out_room.tolist()))

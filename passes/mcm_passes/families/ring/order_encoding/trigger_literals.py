@@ -53,7 +53,7 @@ class TriggerLiterals:
 
     A node demands on the chip that it is `MADE` on and an item on each chip that it is `READ` on.
     A tensor is `SENT`, here, by its maker or by who only passes it on; which of them it is, no
-    linear sum can tell.
+    linear sum can say.
 
     Args:
         order: the literals, with the model that more are added to, on first use.

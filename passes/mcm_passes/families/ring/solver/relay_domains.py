@@ -7,7 +7,7 @@ to the highest lower bound needs a node of its own whose interval holds it. Wher
 exists the domains can be completed (two matched nodes in the wrong order can be exchanged, because
 an ancestor has the smaller bounds), so that with this test a decision is never regretted.
 
-The closure tells the intervals after a decision before anything is propagated, and one matching
+The closure gives the intervals after a decision before anything is propagated, and one matching
 is kept, so that nearly all decisions are tested in a few dozen steps. Where it breaks, a chip takes
 a spare node, or another chip passes its own on (augmenting paths; Kuhn 1955, *The Hungarian Method
 for the Assignment Problem*).
@@ -89,9 +89,9 @@ class Trial(NamedTuple):
         lost: `[C]`, chips whose nodes the decision takes from them.
         low: `[C]`, lower bounds that the nodes `matched` would have; above `high` where none is.
         high: `[C]`, upper bounds, likewise.
-        reached: `[C]`, chips that searches came to in vain.
+        reached: `[C]`, chips that searches visited in vain.
         towards: `[C]`, the chip that each one reached would pass its node on to, or -1.
-        queue: `[C]`, chips that a search has come to, in that order.
+        queue: `[C]`, chips that a search has visited, in that order.
         refused: `[C]`, chips that cannot be those of a node, as one decision after another showed.
         lists: space for `match`.
     """
@@ -221,7 +221,7 @@ def find_obstacle(
 
     Returns:
         -1 if every chip has a node. Otherwise the chip of the decision is impossible: a chip k
-        below it is returned where nothing above k is possible either; a chip k above it where
+        below it is returned where nothing above k is possible either. A chip k above it where
         nothing below k is possible; and the chip itself where nothing more is known.
     """
     if _still_matched(facts, matching, lanes, decision):

@@ -266,7 +266,7 @@ def _decide_adjacent(
         facts: what all rollouts share.
         rollouts: what is to be drawn.
         lanes: domains.
-        safe: `[LANES]`, whether some source is on chip 0 for good.
+        safe: `[LANES]`, whether some source is on chip 0 permanently.
         turn: the node.
     """
     u, raises, lowers = turn.node, False, False

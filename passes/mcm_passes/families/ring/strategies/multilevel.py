@@ -234,7 +234,7 @@ PARTS = 8
 """Walks that the steps on one level are divided into, where there are enough."""
 
 LEAST_SHRINKAGE = 0.95
-"""Share of units left above which merging has come to its end."""
+"""Share of units left above which merging has ended."""
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,13 @@ class Portfolio:
 
     Each member gets all evaluations and deterministic effort of the budget, the last one also the
     evaluations that the others left, and the generator in its first state, so that it does what it
-    would do alone; only what `dp` finds is not sought again by members that begin with it. The
+    would do alone. Only what `dp` finds is not sought again by members that begin with it. The
     answer is never worse than any member's that has run,
-    under the evaluator where there is one and `slack` allows, else under the fast model. Time is
+    under the evaluator where there is one and `slack` allows, else under the roofline. Time is
     shared. Once a bound is met, or a member knows that nothing better fits as the problem counts
-    memory, the portfolio ends; where there is an evaluator, the next member that asks it has a look
+    memory, the portfolio ends. Where there is an evaluator, the next member that asks it has a look
     first, and so does another after each that found what the evaluator likes better. Each member is
-    told of the answers of those before it: members begin with them where `dp` finds nothing, and
+    given the answers of those before it: members begin with them where `dp` finds nothing, and
     learned search starts from what classical search found.
 
     Attributes:
@@ -151,7 +151,7 @@ class Portfolio:
         """The outcome with the partition in front that the evaluator prefers.
 
         Asked are the best partitions and the answers of all members; a member that has asked the
-        evaluator itself may prefer one that is not among the best under the fast model. Where no
+        evaluator itself may prefer one that is not among the best under the roofline. Where no
         member has asked, only as many of the best are shown as `EVALUATED_UNITS` has space for.
         """
         limit_s = search.best_period_s * (1.0 + self.slack)

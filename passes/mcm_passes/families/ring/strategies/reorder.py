@@ -46,7 +46,7 @@ class Reorder(SearchStrategy):
 
     Every partition is cuts of some topological order: by chip, and within a chip as one likes. A
     random order near that one is cut by dynamic programming into something hardly worse, which is
-    far from the partition in moves of units; a short walk brings it down to where it is often
+    far from the partition in moves of units. A short walk brings it down to where it is often
     better. The search goes on from what is no worse, or hardly worse than the best. Under the
     triangle rule cuts are few, as dependencies may span one chip then, and so are gains.
     (Lourenço, Martin and Stützle 2003, *Iterated Local Search*; orders as what is disturbed, and

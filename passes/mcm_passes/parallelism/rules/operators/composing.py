@@ -102,7 +102,7 @@ class OpRule:
 
         Returns:
             None where the op has neither, or the values of the operand are not known (`is_given`
-            tells one from the other).
+            distinguishes one from the other).
         """
         if operand in self.constants:
             return self.constants[operand]

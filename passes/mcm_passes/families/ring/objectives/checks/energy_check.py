@@ -17,7 +17,7 @@ from mcm_passes.mapping.bound_checks.plain_need import host_sizes, needed_units
 
 
 def least_rules_out(problem: PartitionProblem, joules: float) -> bool:
-    """Return whether units, the host's traffic and weights without room take that much anywhere."""
+    """Return whether units, the host's traffic and weights without space use that much anywhere."""
     energy = problem.energy
     if energy is None:
         return False
