@@ -35,7 +35,7 @@ LOADS: dict[str, tuple[str, ...]] = {
         "_Legalizer._plan_relays",
         "_Legalizer._relay",
     ),
-    f"{PASSES}/families/ring/order_encoding/trigger_literals.py": ("",),
+    f"{PASSES}/families/ring/order_encoding/order_literals.py": ("PeriodModel", "TriggerLiterals"),
     f"{PASSES}/families/ring/order_encoding/memory_constraints.py": (
         "MemoryConstraints",
         "constrain_time",

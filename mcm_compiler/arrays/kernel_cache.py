@@ -10,24 +10,162 @@ in another file. All of this ends in crashes, or in wrong numbers.
 Here the key holds the way of compiling and the content of all kernels that take part, each key has
 a file of its own, and a file is whole before the index names it. What is lost where two processes
 write the index at the same time is compiled again.
+
+Machine code that was kept on disk, loaded without what only compiling needs.
+
+numba imports all that it can compile when it loads kept code, SciPy's linear algebra included.
+That takes longer than a small model's searches. Here these modules are left to the compiler.
+
+The machine code of a kernel depends on its own code, and on all that it finds by name. numba makes
+constants of the globals of a kernel, and calls or takes in the kernels among them. So machine code
+is out of date when a constant changes, or a kernel of another file.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
+import pickle
+from collections.abc import Iterator
 from glob import escape
 from pathlib import Path
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, cast
 
 import numba
+import numpy as np
 from numba.core import caching
+from numba.core.dispatcher import Dispatcher
+from numba.core.environment import Environment, lookup_environment
 from numba.core.runtime.nrt import rtsys
 
-from mcm_compiler.arrays.kept_code import machine_code
-from mcm_compiler.arrays.kernel_content import KernelContents, fields_told
 from mcm_compiler.processes.kernel_archive import place_of, shipped_archive
 from mcm_compiler.processes.kernel_folders import KernelLocator
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+class KernelContents:
+    """Digests of kernels, each worked out once.
+
+    What a kernel finds by name is looked up when it is first asked about: later than it is
+    defined, as it may call what stands below it.
+    """
+
+    def __init__(self) -> None:
+        self._own: dict[FunctionType, tuple[bytes, tuple[FunctionType, ...]]] = {}
+        self._whole: dict[FunctionType, str] = {}
+
+    def digest(self, function: FunctionType) -> str:
+        """Of a kernel and all kernels that it leads to, in hex.
+
+        Args:
+            function: as it was before numba.
+        """
+        if function not in self._whole:
+            # In the order that they are come to in: kernels may call each other in circles.
+            reached = {function: None}
+            ahead = [function]
+            while ahead:
+                for called in self._facts(ahead.pop())[1]:
+                    if called not in reached:
+                        reached[called] = None
+                        ahead.append(called)
+            parts = b"".join(self._facts(each)[0] for each in reached)
+            self._whole[function] = hashlib.sha256(parts).hexdigest()
+        return self._whole[function]
+
+    def _facts(self, function: FunctionType) -> tuple[bytes, tuple[FunctionType, ...]]:
+        """Digest of its own code and constants, and the kernels that it calls."""
+        if function not in self._own:
+            facts: list[object] = []
+            called: list[FunctionType] = []
+            for code in _codes(function.__code__):
+                constants = [each for each in code.co_consts if not isinstance(each, CodeType)]
+                facts.append((code.co_code, code.co_varnames, code.co_names, repr(constants)))
+            for name, value in _found(function):
+                if isinstance(value, Dispatcher):
+                    called.append(cast("Any", value).py_func)
+                facts.append((name, _told(value)))
+            told = repr(facts).encode()
+            self._own[function] = hashlib.sha256(told).digest(), tuple(called)
+        return self._own[function]
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """A code object and those in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _found(function: FunctionType) -> Iterator[tuple[str, object]]:
+    """Objects that a function finds by name, and in what is around it."""
+    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    for name in sorted(names & function.__globals__.keys()):
+        yield name, function.__globals__[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield name, cell.cell_contents
+
+
+def _told(value: object) -> str:
+    """A constant as text that is the same in every process; of others no more than the type."""
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, tuple):
+        return f"{type(value).__qualname__}({', '.join(_told(each) for each in value)})"
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, np.generic):
+        return repr(value)
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}{getattr(value, '_fields', '')}"
+    return type(value).__qualname__
+
+
+def fields_told(numba_type: Any) -> str:
+    """The fields of the named tuples in a type of numba, whose own names leave them out.
+
+    Two fields of one kind that change places would be taken for each other.
+    """
+    fields = getattr(numba_type, "fields", None)
+    inner = getattr(numba_type, "types", ())
+    told = "".join(fields_told(each) for each in inner) if isinstance(inner, tuple) else ""
+    return f"{fields}{told}" if isinstance(fields, tuple) else told
+
+
+def machine_code(kept: bytes) -> Any:
+    """Reads what numba made of one signature of a kernel.
+
+    Args:
+        kept: bytes of this installation's own cache. They are executed.
+    """
+    return _Unpickler(io.BytesIO(kept)).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    """Leaves the modules alone that helper functions of numba were defined in."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        if (module_name, global_name) == ("numba.core.environment", "_rebuild_env"):
+            return _environment
+        return super().find_class(module_name, global_name)
+
+
+def _environment(module: str, constants: list[Any], name: str) -> Any:
+    """The Python objects that machine code refers to.
+
+    Globals are read by code in numba's object mode alone, and no kernel has such code.
+    """
+    found: Any = lookup_environment(name)
+    if found is None:
+        found = Environment({"__name__": module})
+        found.consts[:] = constants
+        found.env_name = name
+        cast("Any", Environment)._memo[name] = found
+    return found
+
 
 _DIGITS = 16
 

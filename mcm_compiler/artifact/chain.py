@@ -17,7 +17,7 @@ from mcm_compiler.contracts.sharding.sharding import HostJoin, host_joins
 from mcm_compiler.contracts.target import HOST, ChipState, Wire
 from mcm_compiler.contracts.verification import ClassRuns
 from mcm_compiler.diagnostics import CompileError, quote
-from mcm_compiler.equivalence.values.op_keys import static_shape
+from mcm_compiler.equivalence.values.value_numbers import static_shape
 from mcm_compiler.execution.piecewise import open_large, run_large
 from mcm_compiler.execution.runner import run_batches, run_steps
 from mcm_compiler.graph.rounds import class_name

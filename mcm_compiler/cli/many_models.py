@@ -56,7 +56,7 @@ def compile_many(
         click.UsageError: for one in the place of a page.
     """
     # Reads models; a build that has all in its cache shows its lines without.
-    from mcm_compiler.ci.sizes_of_models import options_of_each
+    from mcm_compiler.ci.batch import options_of_each
 
     start = time.perf_counter()
     listed = list_models(arguments, output)

@@ -21,10 +21,9 @@ from mcm_compiler.equivalence.round_classes import RoundClasses
 from mcm_compiler.equivalence.values.constant_values import evaluate_pending
 from mcm_compiler.equivalence.values.followed_passes import MAX_CONSTANT_BYTES, PLANNED
 from mcm_compiler.equivalence.values.graph_walk import GraphWalk, Numbers
-from mcm_compiler.equivalence.values.op_keys import domain_of
 from mcm_compiler.equivalence.values.own_identities import OwnIdentities
 from mcm_compiler.equivalence.values.source_values import SourceValues, input_numbers, number_source
-from mcm_compiler.equivalence.values.value_numbers import OpKey, ValueNumbers
+from mcm_compiler.equivalence.values.value_numbers import OpKey, ValueNumbers, domain_of
 from mcm_compiler.equivalence.values.weight_contents import WeightContents
 from mcm_compiler.graph.rounds import class_names
 

@@ -6,12 +6,45 @@ from collections.abc import Callable
 
 from mcm_compiler.additions import shown_by
 from mcm_compiler.artifact.manifest import ChipEntry
+from mcm_compiler.checking.entry.ring_times import chip_table, ring_lines
 from mcm_compiler.page import bound_view, graph_view, package_view, timeline_view
 from mcm_compiler.page.contents import Compiled, Page, Section, Table, answers_of, linked
-from mcm_compiler.page.measured_view import measured_section
+from mcm_compiler.page.scatter import Dot, scatter
 from mcm_compiler.report.sentences import model_phrase, search_phrase
 from mcm_compiler.report.verdict.claims import verdict_of
-from mcm_compiler.text.units import bytes_text
+from mcm_compiler.text.units import bytes_text, seconds_text
+
+
+def measured_section(compiled: Compiled) -> Section | None:
+    """Period and chips of a ring of processes; None where the folder was not run as one."""
+    data = compiled.measured
+    if data is None:
+        return None
+    heads, *rows = chip_table(data["chips"])
+    dots = [
+        Dot(
+            1e6 * data["level"] * row["predicted_s"],
+            1e6 * (row["busy_s"] + row["overhead_s"]),
+            None,
+            True,
+            f"chip {row['chip']}: {seconds_text(row['busy_s'] + row['overhead_s'])}",
+        )
+        for row in data["chips"]
+        if row["predicted_s"]
+    ]
+    drawings: tuple[str, ...] = ()
+    if dots:
+        across = f"predicted microseconds, times {data['level']:.3g}"
+        drawings = (scatter(dots, across, "measured microseconds of CPU time", equal=True),)
+    return Section(
+        "measured",
+        "Predicted and measured",
+        tuple(f"{label.capitalize()}: {text}." for label, text in ring_lines(data)),
+        None,
+        (Table(heads, tuple(rows), frozenset(range(1, len(heads))), "Chips, CPU time of a round"),),
+        drawings=drawings,
+    )
+
 
 PLACES = 12
 """Chips that are listed in a cell."""

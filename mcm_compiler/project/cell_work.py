@@ -318,7 +318,7 @@ def _arrays_of(inputs: str) -> frozenset[str]:
 
 def _symbols(cell: Cell) -> Mapping[str, frozenset[str]] | None:
     """As `input_symbols`; None where the model may lack none of the sizes that it is given."""
-    from mcm_compiler.ci.sizes_of_models import input_symbols
+    from mcm_compiler.ci.batch import input_symbols
 
     return input_symbols(cell.model) if cell.lenient else None
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from mcm_passes.differentiation.differentiate import emit_gradients, made_ready
 from mcm_passes.differentiation.emission import Emitter
-from mcm_passes.differentiation.training_step import emit_gradients, made_ready
 
 
 def append_gradients(model: ir.Model, loss: str, sources: Sequence[str]) -> list[ir.Value | None]:

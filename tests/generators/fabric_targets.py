@@ -14,7 +14,7 @@ from mcm_compiler.contracts.fabrics.target import MappedChip, UnitChoice
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.target import ChipModel, Wire
 from mcm_hardware.chip.chip_spec import ChipSpec
-from mcm_hardware.families.fabric.lone_fabric import chip_of
+from mcm_hardware.families.fabric.fabric_package import chip_of
 from mcm_hardware.families.fabric.mapped_lowering import lower_mapped
 from mcm_hardware.families.fabric.measuring.player import MOST_HOPS, FlitJudge
 from mcm_hardware.families.ring.ring_target import mcm4

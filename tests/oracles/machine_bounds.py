@@ -10,7 +10,7 @@ import numpy as np
 from mcm_compiler.contracts.partition import Budget, LowerBound
 from mcm_passes.mapping.bounds.bounds import fractional_work, lower_bound
 from mcm_passes.mapping.bounds.heavy_chains import heavy_chains
-from mcm_passes.mapping.machine.line_search import exact_bound
+from mcm_passes.mapping.machine.any_machine import exact_bound
 from mcm_passes.mapping.models import periods_of
 from mcm_passes.mapping.search.search import Search
 from tests.generators.small_machines import machine_case

@@ -19,8 +19,11 @@ from mcm_passes.families.ring.loads.window_costs import (
     window_scratch,
 )
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
-from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals, WeightedSum
-from mcm_passes.families.ring.order_encoding.trigger_literals import TriggerLiterals
+from mcm_passes.families.ring.order_encoding.order_literals import (
+    OrderLiterals,
+    TriggerLiterals,
+    WeightedSum,
+)
 from mcm_passes.mapping.loads.chip_demands import CROSSED, RECEIVED, SENT, chip_demands
 from mcm_passes.mapping.loads.demand_table import Resource, Trigger, demand_table
 from mcm_passes.mapping.problem.order_ideals import order_ideals

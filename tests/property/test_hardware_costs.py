@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_hardware.chip.chip_spec import ChipSpec, MacArray
-from mcm_hardware.chip.cycle_model import cycle_model
-from mcm_hardware.chip.roofline import Roofline
+from mcm_hardware.chip.roofline import Roofline, cycle_model
 from mcm_hardware.chip.tile_cycles import (
     left_readings,
     passes,

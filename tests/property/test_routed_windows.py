@@ -8,8 +8,8 @@ import itertools
 import numpy as np
 from hypothesis import given, settings
 
+from mcm_passes.families.ring.contiguous.contiguous_dp import RoutedWindows
 from mcm_passes.families.ring.contiguous.contiguous_windows import chips_from_cuts
-from mcm_passes.families.ring.contiguous.routed_windows import RoutedWindows
 from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.topological_orders import tile_major, topological_orders
 from tests.generators.partition_problems import make_problem, problems

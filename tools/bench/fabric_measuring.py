@@ -54,8 +54,8 @@ def _blocks(count: int) -> Iterator[MappingProblem]:
     """Problems of random blocks, bound as `MOST_CYCLES` says."""
     from mcm_compiler.contracts.fabrics.target import UnitChoice
     from mcm_compiler.diagnostics import CompileError
+    from mcm_hardware.families.fabric.fabric_package import fabric_12
     from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
-    from mcm_hardware.families.fabric.lone_fabric import fabric_12
     from mcm_hardware.families.fabric.measuring.player import FlitJudge
     from mcm_models.blocks.random_blocks import FAMILIES, random_block
 
@@ -74,7 +74,7 @@ def _blocks(count: int) -> Iterator[MappingProblem]:
 
 
 def _rate(problems: Sequence[MappingProblem], settings: Settings) -> Bar:
-    from mcm_hardware.families.fabric.lone_fabric import fabric_12
+    from mcm_hardware.families.fabric.fabric_package import fabric_12
     from mcm_hardware.families.fabric.measuring.player import ENOUGH, FlitJudge
     from tests.generators.small_fabric import legal_mappings
 
@@ -153,7 +153,7 @@ def _accepted(count: int) -> int:
 
 
 def _cut_off(count: int) -> float:
-    from mcm_hardware.families.fabric.lone_fabric import fabric_12
+    from mcm_hardware.families.fabric.fabric_package import fabric_12
     from mcm_hardware.families.fabric.measuring.player import ENOUGH, FlitJudge
     from tests.generators.small_fabric import legal_mappings
 

@@ -14,8 +14,7 @@ from mcm_compiler.contracts.cost import LearnedTimes, MeasuredKernels, NodeCost
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.json_text import UnreadableError, parse_json, record_of
 from mcm_hardware.chip.chip_spec import ChipSpec
-from mcm_hardware.chip.kernel_work import formula_work, kernel_work
-from mcm_hardware.chip.op_likeness import Likeness
+from mcm_hardware.chip.kernel_work import Likeness, formula_work, kernel_work
 from mcm_hardware.chip.roofline import Roofline, once
 from mcm_hardware.measured_times.kernel_process import COMPILED, KernelProcess, KnownKernels
 from mcm_hardware.op_costs.node_shapes import NodeShapes

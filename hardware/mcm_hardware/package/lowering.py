@@ -12,8 +12,7 @@ from mcm_compiler.contracts.target import ChipModel, Wire
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
 from mcm_hardware.chip.chip_dataflow import ChipDataflow, KernelNodes, chip_dataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
-from mcm_hardware.chip.cycle_model import launch_seconds
-from mcm_hardware.chip.roofline import copy_seconds
+from mcm_hardware.chip.roofline import copy_seconds, launch_seconds
 from mcm_hardware.memory.activation_plan import (
     ActivationPlan,
     buffer_bytes,
@@ -21,8 +20,8 @@ from mcm_hardware.memory.activation_plan import (
     order_for_memory,
     plan_activations,
     state_buffer_bytes,
+    with_body_memory,
 )
-from mcm_hardware.memory.body_memory import with_body_memory
 from mcm_hardware.memory.memory_overflow import PlannedChip, find_overflows
 from mcm_hardware.memory.memory_plan import plan_memory
 from mcm_hardware.memory.queue_plan import plan_queues

@@ -23,7 +23,7 @@ from mcm_compiler.checking.entry.run_folder import (
 )
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.equivalence.values.op_keys import static_shape
+from mcm_compiler.equivalence.values.value_numbers import static_shape
 from mcm_compiler.execution.inputs import random_batches
 from mcm_compiler.execution.ring.cluster import run_on_cluster
 from mcm_compiler.execution.ring.host import run_ring

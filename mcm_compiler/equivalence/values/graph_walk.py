@@ -8,8 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.equivalence.values import op_keys, value_numbers
+from mcm_compiler.equivalence.values import value_numbers
 from mcm_compiler.equivalence.values.own_identities import OwnIdentities, is_like_no_other
+from mcm_compiler.equivalence.values.value_numbers import NodeScope
 
 MAX_OPS = 20_000_000
 """Ops that are looked at, with those of functions for each of their calls."""
@@ -77,14 +78,14 @@ class GraphWalk:
         """
         graph = self._model.graph
         self.initializers(graph, known)
-        scope = op_keys.NodeScope(self._model.opset_imports)
+        scope = NodeScope(self._model.opset_imports)
         for node in graph:
             self._identities.node = node.name or ""
             self._node(node, known, scope)
             if after is not None:
                 after(node, known)
 
-    def _node(self, node: ir.Node, known: Numbers, scope: op_keys.NodeScope) -> None:
+    def _node(self, node: ir.Node, known: Numbers, scope: NodeScope) -> None:
         self._ops += 1
         if self._ops > MAX_OPS:
             raise CompileError.of(
@@ -117,19 +118,23 @@ class GraphWalk:
             self.names.setdefault(number, value.name or "")
             if (
                 number not in self._numbers.shapes
-                and (shape := op_keys.static_shape(value)) is not None
+                and (shape := value_numbers.static_shape(value)) is not None
             ):
                 self._numbers.shapes[number] = shape
 
     def _special(
-        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: op_keys.NodeScope
+        self,
+        node: ir.Node,
+        inputs: Sequence[int | None],
+        known: Numbers,
+        scope: NodeScope,
     ) -> Sequence[int] | None:
         """The outputs of an op that has a rule of its own, or None."""
         if self._functions:
             identifier = node.op_identifier()
             if identifier in self._functions and identifier not in self._open:
                 return self._called(identifier, node, inputs, scope)
-        if op_keys.domain_of(node) != op_keys.ONNX_DOMAIN:
+        if value_numbers.domain_of(node) != value_numbers.ONNX_DOMAIN:
             return None
         match node.op_type:
             case "Constant":
@@ -149,10 +154,14 @@ class GraphWalk:
                 return None
 
     def _general(
-        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: op_keys.NodeScope
+        self,
+        node: ir.Node,
+        inputs: Sequence[int | None],
+        known: Numbers,
+        scope: NodeScope,
     ) -> Sequence[int]:
         numbers = self._numbers
-        domain = op_keys.domain_of(node)
+        domain = value_numbers.domain_of(node)
         version = scope.opsets.get(domain, scope.opsets.get(node.domain, 1))
         resolved = self._resolved(node, scope)
         draws = scope.draws
@@ -160,19 +169,19 @@ class GraphWalk:
             [
                 (attribute.name, self._bodies(attribute, known, scope))
                 for attribute in resolved
-                if attribute.type in op_keys.GRAPHS
+                if attribute.type in value_numbers.GRAPHS
             ]
         )
-        if node.op_type == "Range" and domain == op_keys.ONNX_DOMAIN:
+        if node.op_type == "Range" and domain == value_numbers.ONNX_DOMAIN:
             inputs = [self._as_scalar(number) for number in inputs]
         key = value_numbers.OpKey(
             domain,
             node.op_type,
             node.overload,
-            op_keys.definition_version(domain, node.op_type, version),
+            value_numbers.definition_version(domain, node.op_type, version),
             self._attributes(resolved, domain, node.op_type, version),
             tuple(inputs),
-            op_keys.existing_outputs(node, resolved),
+            value_numbers.existing_outputs(node, resolved),
             bodies,
         )
         if scope.draws > draws or is_like_no_other(key, numbers):
@@ -197,7 +206,7 @@ class GraphWalk:
         key: value_numbers.OpKey,
         node: ir.Node,
         attributes: tuple[ir.Attr, ...],
-        scope: op_keys.NodeScope,
+        scope: NodeScope,
         outputs: Sequence[int],
     ) -> None:
         numbers = self._numbers
@@ -215,17 +224,17 @@ class GraphWalk:
     ) -> tuple[tuple[str, Hashable], ...]:
         if not resolved:
             return ()
-        defaults = op_keys.default_attributes(domain, op_type, version)
+        defaults = value_numbers.default_attributes(domain, op_type, version)
         found: list[tuple[str, Hashable]] = []
         for attribute in resolved:
-            if attribute.type in op_keys.GRAPHS:
+            if attribute.type in value_numbers.GRAPHS:
                 continue
-            key = op_keys.attribute_key(attribute, self._numbers.contents)
+            key = value_numbers.attribute_key(attribute, self._numbers.contents)
             if attribute.name not in defaults or defaults[attribute.name] != key:
                 found.append((attribute.name, key))
         return tuple(sorted(found, key=lambda pair: pair[0]))
 
-    def _resolved(self, node: ir.Node, scope: op_keys.NodeScope) -> tuple[ir.Attr, ...]:
+    def _resolved(self, node: ir.Node, scope: NodeScope) -> tuple[ir.Attr, ...]:
         """The attributes, with those of a call where the body of a function refers to them."""
         found: list[ir.Attr] = []
         # Past the view, which is interpreted code.
@@ -238,11 +247,11 @@ class GraphWalk:
                 found.append(ir.Attr(attribute.name, given.type, given.value))
         return tuple(found)
 
-    def _constant(self, node: ir.Node, scope: op_keys.NodeScope) -> Sequence[int] | None:
+    def _constant(self, node: ir.Node, scope: NodeScope) -> Sequence[int] | None:
         resolved = self._resolved(node, scope)
         if len(resolved) != 1:
             return None
-        tensor = op_keys.constant_tensor(resolved[0])
+        tensor = value_numbers.constant_tensor(resolved[0])
         return None if tensor is None else (self._numbers.weight(tensor),)
 
     def _is_off(self, inputs: Sequence[int | None]) -> bool:
@@ -254,7 +263,11 @@ class GraphWalk:
         return content is not None and not bool(self._numbers.contents.array(content).any())
 
     def _taken_branch(
-        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: op_keys.NodeScope
+        self,
+        node: ir.Node,
+        inputs: Sequence[int | None],
+        known: Numbers,
+        scope: NodeScope,
     ) -> Sequence[int] | None:
         content = self._numbers.known_content(inputs[0]) if inputs else None
         if content is None:
@@ -273,7 +286,7 @@ class GraphWalk:
         return self._results(graph.outputs, known)
 
     def _extents(
-        self, node: ir.Node, inputs: Sequence[int | None], scope: op_keys.NodeScope
+        self, node: ir.Node, inputs: Sequence[int | None], scope: NodeScope
     ) -> Sequence[int] | None:
         if not inputs or inputs[0] is None or not self._compute:
             return None
@@ -292,12 +305,12 @@ class GraphWalk:
         return (self._numbers.weight_of_array(np.array(taken, np.int64)),)
 
     def _placeholder(
-        self, node: ir.Node, inputs: Sequence[int | None], scope: op_keys.NodeScope
+        self, node: ir.Node, inputs: Sequence[int | None], scope: NodeScope
     ) -> Sequence[int] | None:
         extents = self._numbers.known_content(inputs[0])
         if extents is None:
             return None
-        version = scope.opsets.get(op_keys.ONNX_DOMAIN, 1)
+        version = scope.opsets.get(value_numbers.ONNX_DOMAIN, 1)
         fill = self._attributes(self._resolved(node, scope), "", node.op_type, version)
         name = node.outputs[0].name or ""
         number = self._numbers.of(value_numbers.PlaceholderKey(name, fill, extents))
@@ -319,13 +332,13 @@ class GraphWalk:
         identifier: ir.OperatorIdentifier,
         node: ir.Node,
         inputs: Sequence[int | None],
-        scope: op_keys.NodeScope,
+        scope: NodeScope,
     ) -> Sequence[int]:
         function = self._functions[identifier]
         given = {a.name: a for a in self._resolved(node, scope)}
-        plain = not any(a.type in op_keys.GRAPHS for a in given.values())
+        plain = not any(a.type in value_numbers.GRAPHS for a in given.values())
         contents, rows = self._numbers.contents, sorted(given.items()) if plain else ()
-        keys = tuple((name, op_keys.attribute_key(a, contents)) for name, a in rows)
+        keys = tuple((name, value_numbers.attribute_key(a, contents)) for name, a in rows)
         call = (identifier, tuple(inputs), keys, scope.depth)
         if plain and call in self._calls:
             return self._calls[call]
@@ -340,7 +353,7 @@ class GraphWalk:
             for value, number in zip(function.inputs, inputs, strict=False)
             if number is not None
         }
-        inner = op_keys.NodeScope(function.opset_imports, attributes, scope.depth, scope.draws)
+        inner = NodeScope(function.opset_imports, attributes, scope.depth, scope.draws)
         self._open.add(identifier)
         drawn = self._identities.given
         for body_node in function:
@@ -352,7 +365,7 @@ class GraphWalk:
         scope.draws = inner.draws
         return outputs
 
-    def _bodies(self, attribute: ir.Attr, known: Numbers, scope: op_keys.NodeScope) -> Hashable:
+    def _bodies(self, attribute: ir.Attr, known: Numbers, scope: NodeScope) -> Hashable:
         graphs = (
             [attribute.as_graph()]
             if attribute.type is ir.AttributeType.GRAPH
@@ -360,8 +373,8 @@ class GraphWalk:
         )
         return tuple(self._body(graph, known, scope) for graph in graphs)
 
-    def _body(self, graph: ir.Graph, known: Numbers, scope: op_keys.NodeScope) -> Hashable:
-        inner = op_keys.NodeScope(scope.opsets, scope.attributes, scope.depth + 1, 0)
+    def _body(self, graph: ir.Graph, known: Numbers, scope: NodeScope) -> Hashable:
+        inner = NodeScope(scope.opsets, scope.attributes, scope.depth + 1, 0)
         for index, value in enumerate(graph.inputs):
             known[value] = self._numbers.of(value_numbers.InputKey("", "", inner.depth, index))
         self.initializers(graph, known)

@@ -8,9 +8,8 @@ import onnx_ir as ir
 
 from mcm_compiler.equivalence.values.constant_values import evaluate_pending
 from mcm_compiler.equivalence.values.graph_walk import GraphWalk, Numbers
-from mcm_compiler.equivalence.values.op_keys import static_shape
 from mcm_compiler.equivalence.values.own_identities import OwnIdentities
-from mcm_compiler.equivalence.values.value_numbers import InputKey, ValueNumbers
+from mcm_compiler.equivalence.values.value_numbers import InputKey, ValueNumbers, static_shape
 from mcm_compiler.graph.dimensions import free_inputs
 
 MAX_ROUNDS = 20

@@ -36,6 +36,7 @@ from mcm_compiler.results.strictness import refused_states
 from mcm_passes.mapping.bounds.heavy_chains import heavy_chains
 from mcm_passes.mapping.models import mapping_for
 from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacement
+from mcm_passes.mapping.problem.contraction import untyped_note
 from mcm_passes.mapping.problem.measured_names import measured_note
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.state_units import (
@@ -44,7 +45,6 @@ from mcm_passes.mapping.problem.state_units import (
     too_many_sequences,
     units_with_states,
 )
-from mcm_passes.mapping.problem.untyped_values import untyped_note
 from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.planned_memory import searches_cost_minutes

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
-from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.player import ENOUGH, PHYSICS, FlitJudge
 from mcm_models.mapping_model.data_files import load_data
 from mcm_models.mapping_model.learned import Learned, make_of

@@ -35,8 +35,8 @@ from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.machines.joined_devices import joined_devices
 from mcm_hardware.families.box.box_file import BoxSpec
 from mcm_hardware.families.box.box_package import BoxPackage, box_2gpu
-from mcm_passes.differentiation.training_step import TrainingStepOptions, training_step
-from mcm_passes.families.box.placers.local_search import LocalSearch
+from mcm_passes.differentiation.differentiate import TrainingStepOptions, training_step
+from mcm_passes.families.box.placers.portfolio import LocalSearch
 
 DATA = Path(__file__).parents[1] / "data" / "box_sensitivity.json"
 DOCUMENT = Path(__file__).parents[3] / "docs" / "explanation" / "boxes.md"

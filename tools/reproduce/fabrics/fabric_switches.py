@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from hier_study.page import ROOT, read_rows, table, write_record, write_section
 
 from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_hardware.families.fabric.lone_fabric import fabric_12
+from mcm_hardware.families.fabric.fabric_package import fabric_12
 from tests.generators.small_fabric import small_fabric
 
 NAME = "fabric_switches"

@@ -41,7 +41,7 @@ from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import write_whole
 from mcm_models.mapping_model.data_set import MappingData
 from mcm_models.mapping_model.figures import folds
-from mcm_passes.families.fabric.learning.scores import exact, judged
+from mcm_passes.families.fabric.learning.mapping_trainer import exact, judged
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORD = ROOT / "tools" / "reproduce" / "data" / "lcm_ablations.json"

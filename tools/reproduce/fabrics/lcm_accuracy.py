@@ -48,7 +48,7 @@ from mcm_passes.families.fabric.formulas.analytic import (
     RoundTrips,
     WireLength,
 )
-from mcm_passes.families.fabric.learning.scores import exact, guesses, judged
+from mcm_passes.families.fabric.learning.mapping_trainer import exact, guesses, judged
 
 FOLDS = 5
 PAPER = {"paper, heuristic": (0.406, 0.468), "paper, GNN": (0.193, 0.808)}

@@ -41,10 +41,9 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.registry import register
-from mcm_hardware.families.fabric.fabric_package import FabricPackage
+from mcm_hardware.families.fabric.fabric_package import FabricPackage, fabric_12
 from mcm_hardware.families.fabric.layout.rules import RULES, LayoutRules, lowering_hash
 from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
-from mcm_hardware.families.fabric.lone_fabric import fabric_12
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORD = ROOT / "tools" / "reproduce" / "data" / "lcm_adaptivity.json"

@@ -24,7 +24,7 @@ from lcm_study.graphs import read
 from mcm_compiler.processes.staging import write_whole
 from mcm_models.mapping_model.data_files import save_data
 from mcm_models.mapping_model.data_set import ORIGINS, MappingData
-from mcm_passes.families.fabric.learning.scores import exact
+from mcm_passes.families.fabric.learning.mapping_trainer import exact
 
 OUT = Path(__file__).parents[1] / "data" / "fabric_measurements.npz"
 

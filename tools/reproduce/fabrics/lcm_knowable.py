@@ -33,7 +33,7 @@ from lcm_study.tables import between_marks, figures_table
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import Fabric, Mappings
 from mcm_compiler.processes.staging import write_whole
-from mcm_hardware.families.fabric.lone_fabric import fabric_12
+from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_hardware.families.fabric.measuring.player import ENOUGH, FlitJudge
 from mcm_models.mapping_model.data_set import FORMULA, RANDOM, MappingData, MeasuredGraph
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips, WireLength

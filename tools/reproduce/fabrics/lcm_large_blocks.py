@@ -20,7 +20,7 @@ from lcm_study.blocks import blocks
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_hardware.families.fabric.lone_fabric import fabric_12
+from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_models.blocks.random_blocks import FAMILIES
 from mcm_models.mapping_model.data_files import save_data
 from mcm_models.mapping_model.data_set import MappingData

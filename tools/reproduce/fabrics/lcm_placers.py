@@ -47,8 +47,8 @@ from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_compiler.text import spec_text
+from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
-from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.player import ENOUGH, FlitJudge
 from mcm_models.mapping_model.learned import make_of
 from mcm_passes.families.fabric.formulas.ridge import SHIPPED_RIDGE

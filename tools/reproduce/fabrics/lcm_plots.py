@@ -39,7 +39,7 @@ from mapping_network.layout import LearningSettings
 
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.mapping_model.data_set import RANDOM, MappingData
-from mcm_passes.families.fabric.learning.scores import exact
+from mcm_passes.families.fabric.learning.mapping_trainer import exact
 
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "results" / "images"
 PLOTS = tuple(IMAGES / f"fabric_{name}.png" for name in ("flows", "ablations", "guesses"))

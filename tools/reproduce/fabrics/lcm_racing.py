@@ -50,7 +50,7 @@ from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.measurement import Measurements
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import write_whole
-from mcm_hardware.families.fabric.lone_fabric import fabric_12
+from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_hardware.families.fabric.measuring.player import FlitJudge
 from mcm_passes.families.fabric.annealing import annealing
 from mcm_passes.families.fabric.annealing.annealing import (

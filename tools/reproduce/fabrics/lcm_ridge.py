@@ -22,8 +22,8 @@ from lcm_study.blocks import TRAINING, blocks
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
+from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
-from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.player import FlitJudge
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.annealing.starts import built_mappings, random_mappings

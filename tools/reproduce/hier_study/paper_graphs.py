@@ -9,7 +9,7 @@ from mcm_models.zoo.image_networks import ResNet50Training
 from mcm_models.zoo.inception_v3 import InceptionV3Training
 from mcm_models.zoo.lstm_language_models import Rnnlm
 from mcm_models.zoo.nmt import NmtTraining
-from mcm_passes.differentiation.training_step import (
+from mcm_passes.differentiation.differentiate import (
     TrainingStep,
     TrainingStepOptions,
     training_step,

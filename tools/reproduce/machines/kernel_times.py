@@ -31,7 +31,7 @@ from mcm_compiler.measuring.kernel_times import kernel_name, measure_folder
 from mcm_compiler.measuring.measurement import PLAIN, device_of
 from mcm_compiler.measuring.times_files import machine_facts
 from mcm_compiler.options import DEFAULT_PIPELINE
-from mcm_hardware.chip.op_likeness import likeness
+from mcm_hardware.chip.kernel_work import likeness
 from mcm_hardware.measured_times.times_file import op_kind
 from tools.kept_records import KeptRecords, Record, digest_of
 

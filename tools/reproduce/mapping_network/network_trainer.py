@@ -26,7 +26,7 @@ from mcm_models.mapping_model.data_files import data_digest
 from mcm_models.mapping_model.data_set import MeasuredGraph
 from mcm_passes.families.fabric.learning import mapping_trainer
 from mcm_passes.families.fabric.learning.collecting import CollectionSize, learned_of
-from mcm_passes.families.fabric.learning.scores import guesses, judged
+from mcm_passes.families.fabric.learning.mapping_trainer import guesses, judged
 
 MODEL_NAME = "mapping-network.safetensors"
 

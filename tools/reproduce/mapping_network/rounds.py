@@ -17,7 +17,7 @@ from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_models.mapping_model.data_set import MODEL, MeasuredGraph
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.learning.collecting import measured
-from mcm_passes.families.fabric.learning.scores import LEARNED_ERROR
+from mcm_passes.families.fabric.learning.mapping_trainer import LEARNED_ERROR
 
 if TYPE_CHECKING:
     from mapping_network.training import SeenGraph

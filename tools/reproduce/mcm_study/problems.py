@@ -18,8 +18,7 @@ from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target
-from mcm_passes.families.ring.learning.greedy_cuts import greedy_partition
-from mcm_passes.families.ring.learning.training_problems import model_to_partition
+from mcm_passes.families.ring.learning.training_problems import greedy_partition, model_to_partition
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.problem.partition_problem import build_problem
 

@@ -23,7 +23,7 @@ from mcm_hardware.descriptions.target_schema import (
     Number,
     family_keys,
 )
-from mcm_hardware.package.described_target import DescribedTarget
+from mcm_hardware.package.chips_package import DescribedTarget
 
 if TYPE_CHECKING:
     from mcm_hardware.chip.op_support import OpSupport
@@ -151,7 +151,7 @@ class ClusterPackage(DescribedTarget):
         support = device.support
         if support is None:
             return pair
-        from mcm_hardware.chip.host_fallback import HostLink, with_host
+        from mcm_hardware.chip.op_support import HostLink, with_host
 
         link = HostLink(self.spec.host_bytes_per_s, self.spec.host_latency_s)
         return pair.each(lambda costs: with_host(costs, support, link, device.launch_s, 1.0))

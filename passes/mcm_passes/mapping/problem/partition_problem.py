@@ -121,7 +121,7 @@ def build_problem(
     """The partitioning problem of a model.
 
     Units are fusion groups and single ops, joined where a value without a type is between them
-    (`untyped_values`) or where they share a state (`state_units`). Tensors are the values that
+    (`contraction`) or where they share a state (`state_units`). Tensors are the values that
     cross a unit's boundary or the host's. Weights are the constant values that ops read:
     initializers, and outputs of constant nodes, each at its storage bytes and once for all that
     share its memory (`memory_of`). States that stay on their chips are weights by the names of

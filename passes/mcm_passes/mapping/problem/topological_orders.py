@@ -23,8 +23,8 @@ from mcm_compiler.arrays.dags import following_lists
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.mapping.problem.contraction import joined_units
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
-from mcm_passes.mapping.problem.untyped_values import joined_units
 
 WORTH_KEEPING = 0.01
 """Share of a chip's memory that a weight must take for its users to be kept together."""

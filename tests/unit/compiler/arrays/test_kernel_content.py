@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, types
 
-from mcm_compiler.arrays.kernel_content import KernelContents, fields_told
+from mcm_compiler.arrays.kernel_cache import KernelContents, fields_told
 
 
 def _made(source: str, **around: Any) -> FunctionType:

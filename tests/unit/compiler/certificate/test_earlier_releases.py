@@ -32,8 +32,7 @@ from mcm_compiler.contracts.partition import LearnedGain
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placed.folder_reading import read_placement_folder
-from mcm_hardware.chip.cycle_model import cycle_model
-from mcm_hardware.chip.roofline import Roofline
+from mcm_hardware.chip.roofline import Roofline, cycle_model
 from tools.figure_mutations import rehash
 
 RELEASE = Path(__file__).parents[3] / "data" / "earlier_release"

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper
 
-from mcm_compiler.ci.sizes_of_models import options_of_each
+from mcm_compiler.ci.batch import options_of_each
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 from onnx import parser
 
-from mcm_compiler.graph.device_configurations import with_device_configurations
+from mcm_compiler.graph.map_types import with_device_configurations
 
 MODEL = """
 <ir_version: 11, opset_import: ["" : 21]>

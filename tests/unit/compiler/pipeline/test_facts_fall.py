@@ -12,9 +12,9 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey, falling_with, known_keys
-from mcm_compiler.graph.graph_snapshot import snapshot
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.pipeline.fact_ledger import snapshot
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import Pass, PassContext, parse_pipeline
 from mcm_compiler.processes.staging import StagingFolder

@@ -16,8 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 from mcm_compiler.api import CompileResult, compile_model, import_named
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.components.target_loading import load_target
-from mcm_compiler.graph.graph_snapshot import snapshot
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
+from mcm_compiler.pipeline.fact_ledger import snapshot
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import Pass, PassContext, parse_pipeline
 from mcm_compiler.processes.staging import staging

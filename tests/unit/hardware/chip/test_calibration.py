@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_hardware.chip.calibration import calibration, scaled
-from mcm_hardware.chip.cycle_model import cycle_model
+from mcm_hardware.chip.roofline import cycle_model
 from mcm_hardware.families.ring.ring_target import cpu_ring
 
 OWN = cycle_model(cpu_ring().spec.reference)

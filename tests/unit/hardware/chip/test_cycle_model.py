@@ -9,9 +9,8 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.contracts.cost import NodeCost
-from mcm_hardware.chip.cycle_model import cycle_model, launch_seconds
 from mcm_hardware.chip.kernel_work import kernel_work
-from mcm_hardware.chip.roofline import copy_seconds
+from mcm_hardware.chip.roofline import copy_seconds, cycle_model, launch_seconds
 from mcm_hardware.chip.tile_cycles import (
     left_readings,
     passes,

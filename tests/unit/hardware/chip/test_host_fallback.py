@@ -5,7 +5,7 @@ import pytest
 
 from mcm_compiler.contracts.cost import KnowsHostOps, KnowsViews
 from mcm_compiler.machines.machine import Machine
-from mcm_hardware.chip.host_fallback import HostFallbackCosts, HostLink, host_link
+from mcm_hardware.chip.op_support import HostFallbackCosts, HostLink, host_link
 from mcm_hardware.families.ring.ring_target import RingTarget, mcm4, mcm36_shared
 from tests.oracles.host_trips import Numbers, trip_seconds
 

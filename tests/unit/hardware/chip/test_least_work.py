@@ -8,10 +8,8 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from mcm_hardware.chip.cycle_model import cycle_times
 from mcm_hardware.chip.kernel_work import KernelGemm, KernelWork
-from mcm_hardware.chip.least_work import least_work
-from mcm_hardware.chip.roofline import engine_times
+from mcm_hardware.chip.roofline import cycle_times, engine_times, least_work
 from mcm_hardware.op_costs.work import Gemm
 
 SIZES = (1, 3, 63, 64, 65, 100, 128, 200, 640)

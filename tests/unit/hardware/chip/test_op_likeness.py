@@ -5,8 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
-from mcm_hardware.chip.kernel_work import kernel_work
-from mcm_hardware.chip.op_likeness import likeness
+from mcm_hardware.chip.kernel_work import kernel_work, likeness
 
 GRAPH = """
 g (float[4,8] x, float[4,8] u, float[8] b, float[1,8] r) => (float[4,8] z)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
-from mcm_hardware.chip.cycle_model import cycle_model
+from mcm_hardware.chip.roofline import cycle_model
 from mcm_hardware.tensors.packed_weights import packed_operands
 from mcm_models.zoo.llama import Llama
 

@@ -4,7 +4,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.contracts.cost import CostModel
-from mcm_hardware.chip.cycle_model import cycle_model
+from mcm_hardware.chip.roofline import cycle_model
 from mcm_hardware.chip.tile_cycles import pipelined_cycles, streaming_cycles
 from mcm_hardware.op_costs.work import Gemm
 

@@ -11,8 +11,7 @@ import pytest
 
 from mcm_compiler.contracts.chips import ORIGIN_PROPERTY, name_before_copying
 from mcm_compiler.contracts.cost import ModelNames
-from mcm_hardware.chip.cycle_model import cycle_model
-from mcm_hardware.chip.roofline import Roofline
+from mcm_hardware.chip.roofline import Roofline, cycle_model
 from mcm_hardware.families.ring.ring_target import mcm36
 from mcm_hardware.measured_times.table import MeasuredTimes
 from mcm_hardware.measured_times.times_file import op_kind, read_times

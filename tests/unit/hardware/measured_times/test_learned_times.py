@@ -18,7 +18,7 @@ from mcm_compiler.components.cost_files import held_files
 from mcm_compiler.contracts.cost import LearnedTimes, MeasuredKernels
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError
-from mcm_hardware.chip.cycle_model import cycle_model
+from mcm_hardware.chip.roofline import cycle_model
 from mcm_hardware.families.ring.ring_target import cpu_ring, mcm4
 from mcm_hardware.measured_times.kernel_process import (
     COMPILED,

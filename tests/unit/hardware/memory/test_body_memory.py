@@ -15,7 +15,7 @@ from mcm_compiler.checking.check import check_folder
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_hardware.memory.body_memory import SCRATCH, body_bytes
+from mcm_hardware.memory.activation_plan import SCRATCH, body_bytes
 
 FLOAT = TensorProto.FLOAT
 node, value = helper.make_node, helper.make_tensor_value_info

@@ -11,7 +11,7 @@ import pytest
 
 from mcm_models.zoo.lstm_language_models import Rnnlm
 from mcm_models.zoo.nmt import NmtTraining
-from mcm_passes.differentiation.training_step import TrainingStepOptions, training_step
+from mcm_passes.differentiation.differentiate import TrainingStepOptions, training_step
 
 SMALL = {"steps": 2, "hidden": 4, "vocab": 5, "batch": 2, "chunk": 1, "shape_only": False}
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 
 from mcm_passes.differentiation.bookkeeping import delay_early_ops
-from mcm_passes.differentiation.training_step import TrainingStepOptions, training_step
+from mcm_passes.differentiation.differentiate import TrainingStepOptions, training_step
 
 TEXT = """
 <ir_version: 8, opset_import: ["" : 18]>

@@ -3,7 +3,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_passes.differentiation.training_step import TrainingStepOptions, training_step
+from mcm_passes.differentiation.differentiate import TrainingStepOptions, training_step
 from tests.oracles.central_differences import onnxruntime_of
 
 TEXT = """<ir_version: 8, opset_import: ["" : 18]> graph (float[2] t) => (float loss)

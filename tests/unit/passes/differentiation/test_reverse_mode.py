@@ -3,6 +3,7 @@ import pytest
 
 from mcm_compiler.contracts.gradients import NotDifferentiable
 from mcm_compiler.diagnostics import CompileError
+from mcm_passes.differentiation.differentiate import made_ready
 from mcm_passes.differentiation.emission import Emitter
 from mcm_passes.differentiation.reverse_mode import (
     RegisteredGradient,
@@ -11,7 +12,6 @@ from mcm_passes.differentiation.reverse_mode import (
     needed_for,
     reached_from,
 )
-from mcm_passes.differentiation.training_step import made_ready
 
 HEADER = '<ir_version: 8, opset_import: ["" : 18, "com.acme" : 1]> graph '
 

@@ -10,7 +10,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.graph.states import STATES_PROPERTY
-from mcm_passes.differentiation.training_step import TrainingStepOptions, training_step
+from mcm_passes.differentiation.differentiate import TrainingStepOptions, training_step
 from tests.oracles.central_differences import onnxruntime_of
 
 HEADER = '<ir_version: 8, opset_import: ["" : 18]> graph '

@@ -15,7 +15,7 @@ from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
 from mcm_passes.pipeline.simplify import Simplify
-from mcm_passes.rewriting.simplification import constant_evaluation, constant_folding
+from mcm_passes.rewriting.simplification import constant_folding
 from tools.update_goldens import parse_filled
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
@@ -216,13 +216,13 @@ def test_an_unnamed_optional_output_does_not_stand_for_a_read_one() -> None:
 
 def test_constants_fold_in_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    run = constant_evaluation.run_model
+    run = constant_folding.run_model
 
     def counted(proto, feeds):
         calls.append(len(proto.graph.node))
         return run(proto, feeds)
 
-    monkeypatch.setattr(constant_evaluation, "run_model", counted)
+    monkeypatch.setattr(constant_folding, "run_model", counted)
     chain = "\n".join(f"c{i + 1} = Sin (c{i})" for i in range(300))
     before, after = simplified(
         HEAD + f"m (float[3] x) => (float[3] y) <float[3] c0> {{ {chain}\n y = Mul (x, c300) }}"
@@ -236,7 +236,7 @@ def test_constants_fold_in_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_onnxruntime_refuses_stays_and_the_rest_folds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = constant_evaluation.run_model
+    run = constant_folding.run_model
 
     def refusing(proto, feeds):
         if any(node.op_type == "Cosh" for node in proto.graph.node):
@@ -245,7 +245,7 @@ def test_what_onnxruntime_refuses_stays_and_the_rest_folds(
             raise CompileError(Diagnostic("MCM-V001", "refused"))
         return run(proto, feeds)
 
-    monkeypatch.setattr(constant_evaluation, "run_model", refusing)
+    monkeypatch.setattr(constant_folding, "run_model", refusing)
     before, after = simplified(
         HEAD
         + """m (float[3] x) => (float[3] y) <float[3] w> {

@@ -10,7 +10,7 @@ import numpy as np
 from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_models.mapping_model.data_files import load_data
 from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
-from mcm_passes.families.fabric.learning.scores import exact
+from mcm_passes.families.fabric.learning.mapping_trainer import exact
 
 
 def read(path: Path) -> MappingData:

@@ -25,13 +25,11 @@ from mcm_compiler.graph.states import STATES, States, copies_held, kept_bytes
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 from mcm_compiler.placements.ring_rules import dependency_edges, route_kinds
 from mcm_hardware.chip.chip_spec import ChipSpec
-from mcm_hardware.chip.cycle_model import cycle_model
 from mcm_hardware.chip.kernel_work import is_view
-from mcm_hardware.chip.roofline import copy_seconds
+from mcm_hardware.chip.roofline import copy_seconds, cycle_model
 from mcm_hardware.families.ring.batch import problem_tables
 from mcm_hardware.families.ring.ring_machine import RingSpec
-from mcm_hardware.memory.activation_plan import buffer_bytes
-from mcm_hardware.memory.body_memory import body_scratch
+from mcm_hardware.memory.activation_plan import body_scratch, buffer_bytes
 
 
 def build_tables(

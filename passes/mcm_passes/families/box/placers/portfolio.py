@@ -1,27 +1,204 @@
-"""Placers that run others: the portfolio, and the transfer of devices from another version."""
+"""Local search over clusters around weights and ever smaller pieces of them, and its users.
+
+The portfolio and the transfer of devices from another version run other placers.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from mcm_compiler.arrays.types import Ints
+from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.boxes import placers
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
+from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
-from mcm_compiler.text.option_ranges import with_options
+from mcm_compiler.text.option_ranges import above, at_least, between, checked, from_to, with_options
 from mcm_passes.families.box.clusters.weight_clusters import fastest_times, quotient, spread
-from mcm_passes.families.box.placers.local_search import LocalSearch, RobustScore
-from mcm_passes.families.box.search.units import fallbacks
+from mcm_passes.families.box.search.annealing import Cooling, Judge, anneal, judge_of
+from mcm_passes.families.box.search.coarse_steps import PreparedStep, devices_of_units, prepared
+from mcm_passes.families.box.search.units import (
+    fallbacks,
+    has_layers,
+    layered_placements,
+    striped_starts,
+)
+
+URGENT_SHARE = 0.5
+"""Weight of scores under critical-path order; the rest is that of first-in-first-out order. With
+more, what is found holds less under other times of ops in the latter."""
+
+
+def evaluators_under(request: PlacerRequest, *, robust: bool) -> tuple[StepEvaluator, ...]:
+    """Evaluators in both orders of queues.
+
+    Args:
+        request: may make others; where it does not, its own evaluator is alone.
+        robust: whether others are wanted.
+    """
+    if not robust or request.simulate is None:
+        return (request.evaluator,)
+    conditions = StepConditions(), StepConditions(order="critical_path")
+    return tuple(request.simulate(request.problem, one) for one in conditions)
+
+
+WORST_SHARE = 0.8
+"""Share of the worse order of queues in a robust score. The rest, of the mean, is for moves that
+leave the worse as it is; without any of it, search finds less in both orders."""
+
+REFERENCE_SHARE = 0.05
+"""Of all evaluations, what finding a reference may take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+@checked(urgent=between(0, 1), worst=from_to(0, 1))
+class RobustScore:
+    """Conditions under which placements are scored; options of the placers that search.
+
+    Attributes:
+        robust: whether both orders of queues count, where the request can simulate them.
+        urgent: share of critical-path order in the mean, between 0 and 1.
+        worst: share of the worse order, over what a plain placement takes in it, from 0 to 1;
+            the rest is the mean's.
+    """
+
+    robust: bool = True
+    urgent: float = URGENT_SHARE
+    worst: float = WORST_SHARE
+
+    def judge(self, request: PlacerRequest) -> Judge:
+        """The scores of placements within a request; references are spent already."""
+        evaluators = evaluators_under(request, robust=self.robust)
+        judge = judge_of(request, *evaluators)
+        if len(evaluators) == 1:
+            return judge
+        judge.weights = np.array([1.0 - self.urgent, self.urgent])
+        if self.worst > 0.0 and request.problem.num_ops:
+            allowed = max(int(request.evaluations * REFERENCE_SHARE), 1)
+            plain = plain_placements(request.problem, request.box)[:allowed]
+            judge.references = reference_times(evaluators, plain)
+            judge.worst = self.worst
+            judge.spend(len(plain) + len(evaluators) - 1)
+        return judge
+
+
+def plain_placements(problem: StepProblem, box: Box) -> Ints:
+    """`[P, N]`, placements that need no search: layers in order, or stripes where names have none.
+
+    How long a step may take in one order of queues, if it takes so long in the other, depends on
+    the graph (1.07 to 1.53 times as long with the expert's placements of recurrent networks).
+    """
+    if has_layers(problem):
+        return layered_placements(problem, box)
+    step = prepared(problem, box)
+    units = step.whole_clusters()
+    starts = striped_starts(units, step.first_uses(), box, step.speeds)
+    return np.stack([step.ways.placement(devices[units.of_op]) for devices in starts])
+
+
+def reference_times(evaluators: Sequence[StepEvaluator], placements: Ints) -> Floats:
+    """`[conditions]` above 0, seconds of the placement that is best under the first conditions.
+
+    Args:
+        evaluators: at least 1.
+        placements: `[P, N]`, at least 1.
+    """
+    first = evaluators[0].evaluate(placements)
+    best = placements[[int(first.score.argmin())]]
+    # Memory that overflows is no time: it may do so in one order alone.
+    times = [float(first.seconds[first.score.argmin()])]
+    times += [float(evaluator.evaluate(best).seconds[0]) for evaluator in evaluators[1:]]
+    return np.maximum(np.array(times), 1e-300)
+
+
+CLUSTER_SHARE = 0.05
+"""Of all evaluations, what search over whole clusters may take."""
+
+
+@dataclass(frozen=True)
+@checked(
+    parts=at_least(1),
+    restarts=at_least(1),
+    hot=above(0),
+    cold=above(0),
+)
+class LocalSearch(RobustScore):
+    """Annealing over clusters around weights, then over pieces of them.
+
+    Ops join the nearest weight; whole clusters find devices from striped starts; then clusters are
+    divided, by how long ops may wait and by depth, and the pieces move. No names are needed.
+
+    Attributes:
+        parts: into which each cluster is divided by depth in the end.
+        restarts: walks over pieces, each from the best placement that is known.
+        hot: temperature at the begin of a walk, as a share of the score.
+        cold: at its end.
+    """
+
+    name: ClassVar[str] = "local_search"
+    summary: ClassVar[str] = "annealing over clusters around weights, then over pieces of them"
+    searches: ClassVar[bool] = True
+
+    parts: int = 8
+    restarts: int = 1
+    hot: float = 0.01
+    cold: float = 2e-4
+
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
+        """Searches until the evaluations are spent."""
+        judge = self.judge(request)
+        step = prepared(request.problem, request.box)
+        search_pieces(self, step, judge, request)
+        return judge.answer(
+            "clusters, then pieces of them",
+            ("clusters", float(step.clusters.max(initial=-1) + 1)),
+            ("conditions", float(len(judge.evaluators))),
+        )
+
+
+def search_pieces(
+    options: LocalSearch, step: PreparedStep, judge: Judge, request: PlacerRequest
+) -> None:
+    """Runs the search; `judge` has the best placement in the end.
+
+    Args:
+        options: see there.
+        step: what is placed.
+        judge: of placements.
+        request: has the seed, and may have a start, which is scored first. The search begins with
+            the best placement.
+    """
+    rng, start, progress = np.random.default_rng(request.seed), request.start, request.progress
+    allowance = judge.left
+    if start is not None:
+        judge.score(start)
+    if not step.problem.num_ops:
+        return
+    units = step.whole_clusters()
+    progress(f"local search over {units.count} clusters")
+    for devices in striped_starts(units, step.first_uses(), step.box, step.speeds):
+        if judge.may_ask or not len(judge.best):
+            judge.score(step.ways.placement(devices[units.of_op]))
+    steps = [(units, CLUSTER_SHARE)] if start is None else []
+    steps += [(step.pieces(options.parts), 1.0 / options.restarts)] * options.restarts
+    for units, share in steps:
+        if not judge.may_ask:
+            return
+        evaluations = int(min(allowance * share, judge.left))
+        progress(f"local search over {units.count} units, {evaluations} evaluations")
+        devices = devices_of_units(units, judge.best, step.duration, step.box.num_devices)
+        cooling = Cooling(evaluations, options.hot, options.cold)
+        anneal(units, devices, step.ways, step.speeds, judge, rng, cooling)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from msgspec import structs
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.fabrics.fabric import Fabric, Mappings
+from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError, quote
@@ -22,7 +23,7 @@ from mcm_compiler.text.units import count_text
 from mcm_models import training_run
 from mcm_models.mapping_model.data_files import data_digest
 from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
-from mcm_models.mapping_model.figures import folds
+from mcm_models.mapping_model.figures import Figures, figures_of, folds
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
 from mcm_passes.families.fabric.formulas.ridge import (
     fitted,
@@ -32,7 +33,47 @@ from mcm_passes.families.fabric.formulas.ridge import (
 )
 from mcm_passes.families.fabric.formulas.terms import NUM_FEATURES
 from mcm_passes.families.fabric.learning.collecting import CollectionSize, collect, learned_of
-from mcm_passes.families.fabric.learning.scores import LEARNED_ERROR, MOST_ERROR, guesses, judged
+
+MOST_ERROR = 0.005
+"""Labels that may be wrong by more are not tested on."""
+
+LEARNED_ERROR = 0.1
+"""Labels that may be wrong by more are not learned from. Bounds are tens of times as wide as the
+errors of plays that were given up, so that those may be learned from, but not tested on."""
+
+
+def exact(graph: MeasuredGraph) -> np.ndarray:
+    """`[B]`, which labels are good enough to test on."""
+    return graph.error <= MOST_ERROR
+
+
+Prepares = Callable[[MeasuredGraph], PreparedMappingModel]
+
+
+def guesses(prepare: Prepares, graphs: Sequence[MeasuredGraph]) -> list[Floats]:
+    """Periods that a model expects of the mappings of each graph whose labels are exact."""
+    found: list[Floats] = []
+    for graph in graphs:
+        rows = exact(graph)
+        mappings = Mappings(graph.mappings.site[rows], graph.mappings.turn[rows])
+        found.append(prepare(graph).period_cycles(mappings))
+    return found
+
+
+def judged(guessed: Sequence[Floats], graphs: Sequence[MeasuredGraph]) -> Figures:
+    """Figures of guesses for the mappings whose labels are exact; graphs without any are left out.
+
+    Args:
+        guessed: of each graph, as `guesses` gives them.
+        graphs: as measured.
+    """
+    rows = [
+        (guess, graph.period_cycles[exact(graph)], graph.bound_cycles)
+        for guess, graph in zip(guessed, graphs, strict=True)
+        if exact(graph).any()
+    ]
+    return figures_of([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
+
 
 MODEL_NAME, ASKED_NAME, COLLECTION_NAME = "mapping-model.json", "asked.json", "collection"
 

@@ -13,8 +13,7 @@ from ortools.sat.python import cp_model
 from mcm_compiler.contracts import partition
 from mcm_passes.families.ring.order_encoding import memory_constraints
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
-from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
-from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
+from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals, PeriodModel
 from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.loads.chip_demands import chip_demands
 from mcm_passes.mapping.search.search import Search

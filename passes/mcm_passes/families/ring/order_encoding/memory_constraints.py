@@ -13,10 +13,10 @@ from mcm_compiler.placements.ring_rules import FORWARDED, TO_HOST
 from mcm_passes.families.ring.order_encoding.order_literals import (
     Literal,
     OrderLiterals,
+    PeriodModel,
     WeightedSum,
     negated,
 )
-from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
 from mcm_passes.mapping.loads.chip_demands import CROSSED, LIVE, PASSED, RECEIVED, SENT
 from mcm_passes.mapping.loads.demand_table import Trigger
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks

@@ -15,8 +15,11 @@ from mcm_passes.families.ring.order_encoding.memory_constraints import (
     constrain_skips,
     constrain_triangles,
 )
-from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals, WeightedSum
-from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
+from mcm_passes.families.ring.order_encoding.order_literals import (
+    OrderLiterals,
+    PeriodModel,
+    WeightedSum,
+)
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.loads.chip_demands import chip_demands

@@ -15,7 +15,7 @@ from mcm_compiler.components.target_loading import package_from_text
 from mcm_compiler.placed.device_costs import load_box, option_place, with_device_costs
 from mcm_hardware.chip.roofline import device_roofline
 from mcm_hardware.families.box.box_file import built_in_kind
-from mcm_hardware.families.box.step_parts import op_times
+from mcm_hardware.families.box.step_builder import op_times
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
 step (float[4, 8] x, float[8, 8] w) => (float[32] y, float[4, 8] z, float[4, 8] v)

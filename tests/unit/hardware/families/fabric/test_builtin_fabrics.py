@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, MEMORY
-from mcm_hardware.families.fabric.lone_fabric import fabric_12, fabric_16, fabric_20
+from mcm_hardware.families.fabric.fabric_package import fabric_12, fabric_16, fabric_20
 
 
 @pytest.mark.parametrize("side", [12, 16, 20])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from mcm_compiler.contracts.fabrics.target import MapsChips
-from mcm_hardware.families.fabric.lone_fabric import fabric_12
+from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_hardware.families.fabric.measuring.player import ENOUGH, MOST_HOPS, FlitJudge
 
 

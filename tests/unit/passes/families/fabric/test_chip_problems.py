@@ -10,7 +10,7 @@ from mcm_compiler.contracts.fabrics.fabric import same_problem
 from mcm_compiler.contracts.fabrics.legality import faults_of_problem
 from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_compiler.diagnostics import CompileError
-from mcm_hardware.families.fabric.lone_fabric import fabric_12
+from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_passes.families.fabric.chip_mappings import chip_problem
 
 

@@ -8,7 +8,7 @@ import pytest
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.placements.placement_file import placement_from_json
 from mcm_passes.mapping.latency_placement.latency_kernels import latency_arrays
-from mcm_passes.mapping.latency_placement.latency_model import TICKS, solve_latency
+from mcm_passes.mapping.latency_placement.latency_placement import TICKS, solve_latency
 from mcm_passes.mapping.latency_placement.latency_referee import latency_outcome
 from tests.generators.placement_examples import random_file
 from tests.oracles.least_latency import least_latency

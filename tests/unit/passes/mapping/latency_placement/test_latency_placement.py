@@ -12,8 +12,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placements.placement_file import placement_from_json, read_placement
 from mcm_passes.mapping.device_placement.device_placement import DevicePlacement
 from mcm_passes.mapping.latency_placement import latency_placement
-from mcm_passes.mapping.latency_placement.latency_model import EFFORT_S
-from mcm_passes.mapping.latency_placement.latency_placement import DeviceLatency
+from mcm_passes.mapping.latency_placement.latency_placement import EFFORT_S, DeviceLatency
 from tests.generators.placement_examples import (
     PUBLISHED,
     example,

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
-from mcm_passes.mapping.problem.contraction import contract
+from mcm_passes.mapping.problem.contraction import contract, joined_units, untyped_note
 from mcm_passes.mapping.problem.partition_problem import build_problem
-from mcm_passes.mapping.problem.untyped_values import joined_units, untyped_note
 
 WAY_AROUND = """
     g (float[2] x) => (float[2] y)

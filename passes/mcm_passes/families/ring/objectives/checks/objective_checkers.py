@@ -10,8 +10,11 @@ from functools import partial
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_passes.families.ring.exact.checks.ideal_check import MOST_WINDOWS
-from mcm_passes.families.ring.objectives.checks.energy_check import EnergyCheck, least_rules_out
-from mcm_passes.families.ring.objectives.checks.label_check import LabelCheck
+from mcm_passes.families.ring.objectives.checks.label_check import (
+    EnergyCheck,
+    LabelCheck,
+    least_rules_out,
+)
 from mcm_passes.mapping.bound_checks.bound_checks import MOST_UNITS, Argument
 from mcm_passes.mapping.bound_checks.plain_need import host_sizes, readers_of
 

@@ -9,8 +9,8 @@ from mcm_compiler.contracts.chips import CHIP_MODELS
 from mcm_compiler.contracts.fabrics.legality import faults_of_problem
 from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_compiler.options import CompileOptions
+from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
-from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.player import FlitJudge
 from mcm_hardware.families.ring.ring_target import mcm4
 from mcm_models.blocks.random_blocks import ffn_block, gemm_block, mha_block, mlp_block

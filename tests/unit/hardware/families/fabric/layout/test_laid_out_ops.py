@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_hardware.families.fabric.layout.laid_out_ops import laid_out_ops
+from mcm_hardware.families.fabric.layout.op_work import laid_out_ops
 
 GRAPHS = {
     "whatever leads to an output": (

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from mcm_compiler.contracts.fabrics.target import UnitChoice
+from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_hardware.families.fabric.layout.rules import ANSWERS, RULES, lowering_hash
 from mcm_hardware.families.fabric.layout.subgraph_layout import LOWERING_HASH, mapping_problem
-from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_models.blocks.random_blocks import ffn_block, gemm_block, mha_block, mlp_block
 
 

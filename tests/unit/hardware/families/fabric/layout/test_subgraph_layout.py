@@ -22,9 +22,14 @@ from mcm_compiler.contracts.fabrics.legality import faults_of_problem
 from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_hardware.families.fabric.fabric_package import fabric_costs
+from mcm_hardware.families.fabric.fabric_package import (
+    chip_of,
+    fabric_12,
+    fabric_16,
+    fabric_20,
+    fabric_costs,
+)
 from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
-from mcm_hardware.families.fabric.lone_fabric import chip_of, fabric_12, fabric_16, fabric_20
 from mcm_hardware.tensors.storage_widths import StorageWidths
 from mcm_models.blocks.random_blocks import FAMILIES, ffn_block, mlp_block, random_block
 from mcm_models.zoo.bert import Bert

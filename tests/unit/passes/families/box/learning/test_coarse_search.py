@@ -10,7 +10,7 @@ import pytest
 from mcm_compiler.contracts.boxes.box import StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepResults
 from mcm_hardware.families.box.step_simulator import StepSimulator
-from mcm_passes.families.box.learning.coarse_search import (
+from mcm_passes.families.box.learning.pretrained import (
     JUDGED_STARTS,
     Surrogate,
     coarse_search,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mcm_compiler.contracts.fabrics.models import ChoosingMappingModel
+from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
-from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.player import PHYSICS
 from mcm_models.mapping_model.learned import make_of
 from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic

@@ -11,7 +11,7 @@ from mcm_compiler.contracts.partition import LowerBound
 from mcm_passes.families.ring.exact import ring_proof_checkers
 from mcm_passes.mapping.bound_checks import chain_check
 from mcm_passes.mapping.bounds import bounds
-from mcm_passes.mapping.bounds.passed_outputs import outputs_passed_on
+from mcm_passes.mapping.bounds.bounds import outputs_passed_on
 from tests.generators.partition_problems import make_problem
 from tests.oracles.shown_bounds import verify_bound
 

@@ -11,10 +11,9 @@ from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.strategies import start
-from mcm_passes.families.ring.strategies.local_search import LocalSearch
+from mcm_passes.families.ring.strategies.local_search import LocalSearch, Reorder
 from mcm_passes.families.ring.strategies.multilevel import Multilevel
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
-from mcm_passes.families.ring.strategies.reorder import Reorder
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.machine.evaluation import period
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
