@@ -66,6 +66,10 @@ def twice(kind: Kind, name: str, origin: str, other: str) -> CompileError:
     )
 
 
+FILE_MODULE = "mcm_plugin_"
+"""How names of modules of one-file plug-ins begin."""
+
+
 def load_plugin(path: Path) -> None:
     """Runs a one-file plug-in, whose decorators register its components; once per process.
 
@@ -75,7 +79,7 @@ def load_plugin(path: Path) -> None:
     """
     global _loading
     # Two files of one name are two modules; type hints are resolved in theirs.
-    name = f"mcm_plugin_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
+    name = f"{FILE_MODULE}{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
     if name in sys.modules:
         return
     spec = importlib.util.spec_from_file_location(name, path)

@@ -6,6 +6,7 @@ import hashlib
 import math
 import pickle
 import signal
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,8 @@ from mcm_compiler.measuring.devices import MeasuringDevice, Profile
 from mcm_compiler.measuring.executed_nodes import ExecutedNodes, seconds_of_kernels
 from mcm_compiler.measuring.lone_kernels import kernel_model, scaled_to_chip
 from mcm_compiler.measuring.next_kernels import KernelBudget
+from mcm_compiler.plugin_files import FILE_MODULE, load_plugin
+from mcm_compiler.processes import bounded_child
 from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.run_limits import MAX_RUN_GROWTH_BYTES, quiet_onnxruntime
@@ -196,9 +199,10 @@ def _profile(device: MeasuringDevice, model: Path, feeds: list[dict[str, Any]]) 
 
     Raises:
         ChildDiedError: if it died, or took longer than `SESSION_LIMIT_S`.
-        CompileError: what the device raises.
+        CompileError: MCM-C021, and what the device raises.
     """
-    work = partial(_profile_in_child, device, model, feeds, SESSION_LIMIT_S)
+    make = _sent(device) if not bounded_child.may_fork() else lambda: device
+    work = partial(_profile_in_child, make, model, feeds, SESSION_LIMIT_S)
     growth = MAX_RUN_GROWTH_BYTES + 8 * sum(f.stat().st_size for f in model.parent.iterdir())
     answer = pickle.loads(answer_of_child(work, growth))  # noqa: S301 - from our own child
     if isinstance(answer, tuple):
@@ -206,13 +210,42 @@ def _profile(device: MeasuringDevice, model: Path, feeds: list[dict[str, Any]]) 
     return answer
 
 
+def _sent(device: MeasuringDevice) -> Callable[[], MeasuringDevice]:
+    """The device for a child of another process, which may have to load its plug-in file.
+
+    Raises:
+        CompileError: MCM-C021.
+    """
+    module = sys.modules[type(device).__module__]
+    try:
+        content = pickle.dumps(device)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        loaded = next(name for name in bounded_child.THREADED_LIBRARIES if name in sys.modules)
+        message = (
+            f"the device {quote(device.name)} has to be measured in another process, because "
+            f"{loaded} is loaded, and cannot be sent there: {error}"
+        )
+        raise CompileError.of("MCM-C021", message, at=str(module.__file__)) from error
+    plugin = module.__file__ if module.__name__.startswith(FILE_MODULE) else None
+    return partial(_received, plugin, content)
+
+
+def _received(plugin: str | None, content: bytes) -> MeasuringDevice:
+    if plugin is not None:
+        load_plugin(Path(plugin))
+    return pickle.loads(content)  # noqa: S301 - from our own parent
+
+
 def _profile_in_child(
-    device: MeasuringDevice, model: Path, feeds: Sequence[Mapping[str, Any]], limit_s: float
+    make: Callable[[], MeasuringDevice],
+    model: Path,
+    feeds: Sequence[Mapping[str, Any]],
+    limit_s: float,
 ) -> bytes:
     # Nothing handles it in a child, so that it ends a session that hangs in native code.
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
-        return pickle.dumps(device.profile(model, feeds))
+        return pickle.dumps(make().profile(model, feeds))
     except CompileError as error:
         return pickle.dumps(tuple(error.diagnostics))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,7 +25,7 @@ from mcm_compiler.execution.runner import run_batches
 from mcm_compiler.measuring import kernel_times
 from mcm_compiler.measuring.attempts import Attempts
 from mcm_compiler.measuring.calibrated_target import calibrated_target
-from mcm_compiler.measuring.devices import MeasuringDevice, Profile
+from mcm_compiler.measuring.devices import DEVICES, MeasuringDevice, Profile
 from mcm_compiler.measuring.executed_nodes import ExecutedNodes, seconds_of_kernels
 from mcm_compiler.measuring.kernel_times import measure_folder
 from mcm_compiler.measuring.measurement import device_of
@@ -37,12 +38,33 @@ from mcm_compiler.measuring.times_files import (
     machine_text,
     times_text,
 )
+from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.processes import bounded_child
 from mcm_compiler.processes.bounded_child import ChildDiedError
 from mcm_hardware.measured_times.onnxruntime_device import OnnxRuntimeDevice
 from tools.figure_mutations import refusal, rehash
 
 MODEL = "zoo:plain-cnn{image_size=16,stages=2,blocks=1,width=16}"
+
+
+DEVICE_FILE = """
+from onnx import load
+from mcm_compiler import register
+from mcm_compiler.execution.runner import run_batches
+from mcm_compiler.measuring.devices import MeasuringDevice, Profile
+
+@register("device")
+class Acme(MeasuringDevice):
+    name = "acme-file"
+    summary = "for tests"
+
+    def facts(self):
+        return {}
+
+    def profile(self, model, inputs):
+        nodes = load(model, load_external_data=False).graph.node
+        return Profile(1e-3, run_batches(model, inputs), 1, {node.name: 5e-6 for node in nodes})
+"""
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +193,32 @@ def test_session_that_hangs_is_ended(
         measure_folder(opened, Endless(), passes=1)
     assert [one.code for one in caught.value.diagnostics] == ["MCM-C012"] * 2 + ["MCM-C014"]
     assert "ended after 0.05 s" in caught.value.diagnostics[0].message
+
+
+def test_device_of_a_file_reaches_a_process_that_forks(
+    opened: OpenedFolder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(bounded_child, "may_fork", lambda: False)
+    file = tmp_path / "acme_device.py"
+    file.write_text(DEVICE_FILE)
+    load_plugin(file)
+    found = measure_folder(opened, DEVICES.get("acme-file")(), passes=1)
+    assert {one.seconds for one in found.kernels} >= {5e-6}
+
+
+def test_device_that_cannot_be_sent_is_named(
+    opened: OpenedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Local(Fake):
+        pass
+
+    monkeypatch.setattr(bounded_child, "may_fork", lambda: False)
+    monkeypatch.setitem(sys.modules, "jaxlib", sys)
+    with pytest.raises(CompileError) as caught:
+        measure_folder(opened, Local(), passes=1)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.at) == ("MCM-C021", __file__)
+    assert "'fake' has to be measured in another process, because jaxlib" in found.message
 
 
 def test_profile_of_another_model_is_refused(opened: OpenedFolder) -> None:
