@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,9 @@ from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.run_limits import MAX_RUN_GROWTH_BYTES, quiet_onnxruntime
 from mcm_compiler.text.units import percent_text
 
-PASSES = 2
-"""Sessions of each chip; the repeat error is the difference between them."""
+PASSES = 3
+"""Sessions of each chip. Other work on the machine disturbs a whole session, so three of fewer
+inferences repeat better than two."""
 
 MOST_UNMAPPED = 0.03
 """Share of a chip's time that may be in nodes of no known op."""
@@ -62,7 +64,7 @@ class KernelTime:
     Attributes:
         kernel: name of its last op, the same for all classes of a round and for copies.
         seconds: mean of all sessions.
-        spread: largest difference between two sessions as a share of `seconds`.
+        spread: difference to expect between two such measurements, as a share of `seconds`.
         count: inferences that were timed.
         how: `in place` for times in the sessions of chips; `alone` for kernels that ran by
             themselves, scaled to the times of their chips.
@@ -374,7 +376,11 @@ def _mean(samples: Sequence[float]) -> float:
 
 
 def _spread(samples: Sequence[float]) -> float:
-    return (max(samples) - min(samples)) / _mean(samples)
+    """The mean difference of two sessions, over the root of their number as for means."""
+    if len(samples) < 2:
+        return 0.0
+    apart = [abs(one - other) for one, other in combinations(samples, 2)]
+    return _mean(apart) / (_mean(samples) * math.sqrt(len(samples)))
 
 
 def _another_model(chip: int, share: float) -> CompileError:

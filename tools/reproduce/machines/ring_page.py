@@ -49,7 +49,8 @@ Both are relative to the measured period of one process with the whole model.
 
 - **Rank correlation**: Spearman, with measured kernels and with the roofline of `cpu-ring`.
 - **Measured / predicted**: the median ratio. A process also waits and hands tensors on, which the
-  prediction leaves out.
+  prediction leaves out: {overhead} an inference, {share} of the period (medians by row). It
+  is no constant of the machine.
 - **Scatter**: the median distance from that ratio. The period of one partition repeats within
   {repeat} (median).
 - **Fastest**: throughput of the best partition over that of one process.
@@ -90,6 +91,19 @@ def sentence(found: Kept) -> str:
     )
 
 
+def _overheads(found: Kept) -> dict[str, str]:
+    """What a process takes around its model, and that as a share of the period."""
+    medians: list[np.ndarray] = []
+    for _, *cuts in found.values():
+        rows = [(cut["period_cpu_s"] - max(cut["busy_s"]), cut["period_cpu_s"]) for cut in cuts]
+        medians.append(np.median([(over_s, over_s / s) for over_s, s in rows], axis=0))
+    (least_s, least), (most_s, most) = np.min(medians, axis=0), np.max(medians, axis=0)
+    return {
+        "overhead": f"{least_s * 1e6:.0f} to {most_s * 1e6:.0f} µs",
+        "share": f"{100 * least:.1f} to {percent_text(most)}",
+    }
+
+
 def _busy_levels(found: Kept) -> list[str]:
     each = [busy_summary(one) for one in found.values()]
     figures = (f"busy times of {partitions}: level" for partitions in BUSY)
@@ -111,7 +125,7 @@ def page(found: Kept) -> str:
         levels=_levels(found), title=_title(found), picture=PICTURE.name, data=DATA.name,
         load=f"{loads[0]:.1f} to {loads[-1]:.1f}", repeat=percent_text(repeats[len(repeats) // 2]),
         equal=f"{sum(equal):.0f} of {len(equal)}",
-        one=one, ten=ten, settings=len(found),
+        one=one, ten=ten, settings=len(found), **_overheads(found),
         rows="\n".join(
             [
                 _line(_HEADS),

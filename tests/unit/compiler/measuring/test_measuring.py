@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -120,11 +122,33 @@ def test_times_of_kernels_add_up_to_those_of_chips(opened: OpenedFolder) -> None
 def test_crash_costs_one_chip(opened: OpenedFolder) -> None:
     whole = measure_folder(opened, Fake())
     part = measure_folder(opened, Fake(dies=1))
-    assert [one.code for one in part.diagnostics] == ["MCM-C012"] * 2
+    assert [one.code for one in part.diagnostics] == ["MCM-C012"] * 3
     assert "SIGABRT" in part.diagnostics[0].message
-    assert part.diagnostics[0].at == "chip 1, session 1 of 2"
+    assert part.diagnostics[0].at == "chip 1, session 1 of 3"
     assert set(part.chip_s) == {0}
     assert 0 < len(part.kernels) < len(whole.kernels)
+
+
+class Unsteady(Fake):
+    """The first session is as long as that of `Fake`, the next ones twice and three times."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def profile(self, model: Path, inputs: Sequence[Mapping[str, Any]]) -> Profile:
+        (self.folder / str(os.getpid())).touch()
+        found, times = super().profile(model, inputs), len(list(self.folder.iterdir()))
+        return replace(found, node_s={name: s * times for name, s in found.node_s.items()})
+
+
+def test_spread_is_what_two_measurements_may_differ_by(tmp_path: Path) -> None:
+    options = CompileOptions(level=0, replicas=1, round=1, chips=1)
+    compile_model(MODEL, "cpu-ring", options, output=tmp_path / "out")
+    (sessions := tmp_path / "sessions").mkdir()
+    for one in measure_folder(open_folder(tmp_path / "out"), Unsteady(sessions)).kernels:
+        assert one.seconds / 2e-6 == pytest.approx(round(one.seconds / 2e-6))
+        assert one.spread == pytest.approx(4 / 3 / (2 * math.sqrt(3)))
 
 
 def test_measurement_goes_on_after_a_crash(
@@ -139,7 +163,7 @@ def test_measurement_goes_on_after_a_crash(
     with pytest.raises(KeyboardInterrupt):
         measure_folder(opened, Fake(), None, ended_by_the_second_chip, kept=tmp_path / "sessions")
     (folder,) = tmp_path.iterdir()
-    assert len(list(folder.iterdir())) == 3
+    assert len(list(folder.iterdir())) == 4
     sessions: list[str] = []
     profiled = kernel_times._profile  # pyright: ignore[reportPrivateUsage]
 
@@ -149,7 +173,7 @@ def test_measurement_goes_on_after_a_crash(
 
     monkeypatch.setattr(kernel_times, "_profile", counted)
     assert measure_folder(opened, Fake(), kept=tmp_path / "sessions") == whole
-    assert sessions == ["chip_01.onnx"]
+    assert sessions == ["chip_01.onnx"] * 2
     assert not list(tmp_path.iterdir())
 
 
