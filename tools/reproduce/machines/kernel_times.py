@@ -6,6 +6,9 @@ again. Times are CPU seconds. docs/results/kernel-times.md describes the file.
 
     python -m tools.reproduce.machines.kernel_times
     python -m tools.reproduce.machines.kernel_times "zoo:gpt2-tiny{seq=64}"
+    python -m tools.reproduce.machines.kernel_times --twice "zoo:gpt2-tiny{seq=64}"
+
+With `--twice`, models are measured two times, and the differences are printed instead.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.api import compile_model
@@ -97,8 +101,14 @@ def main(arguments: list[str]) -> int:
     """Measures what is not there yet."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("models", nargs="*", default=MODELS)
+    parser.add_argument("--twice", action="store_true")
+    given = parser.parse_args(arguments)
+    if given.twice:
+        off = [change for model in given.models for change in changes(model)]
+        print(f"{len(off)} kernels: median {np.median(off):.1%}, 90th {np.quantile(off, 0.9):.1%}")
+        return 0
     records = KeptRecords(DATA, "code")
-    for model in parser.parse_args(arguments).models:
+    for model in given.models:
         key = digest_of(model, TARGET)
         if records.find(key) is None:
             start = time.process_time()
@@ -138,6 +148,13 @@ def measured(model: str) -> Record:
             "unmapped_share": found.unmapped_share,
             **_columns(opened, {k.kernel: (k.seconds, k.spread) for k in found.kernels}),
         }
+
+
+def changes(model: str) -> list[float]:
+    """Differences of the times of kernels between two measurements, as shares of their mean."""
+    seconds = np.array([measured(model)["seconds"] for _ in range(2)])
+    mean_s = seconds.mean(axis=0)
+    return (abs(np.diff(seconds, axis=0)[0]) / mean_s)[mean_s > 0.0].tolist()
 
 
 def _columns(opened: OpenedFolder, times: Mapping[str, tuple[float, float]]) -> Record:
