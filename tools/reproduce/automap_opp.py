@@ -23,15 +23,17 @@ from mcm_passes.parallelism.decisions.decision_problem import adp_problem, opp_p
 from mcm_passes.parallelism.decisions.step_cost import (
     DeviceGroup,
     batch_class_of,
-    seconds_by_flops,
     step_cost,
 )
 from mcm_passes.parallelism.rules.graph_rules import rules_of
+from tests.generators.op_flops import seconds_by_flops
 
 DEGREE = 8
 """Devices of one server, over which T5's variables are divided."""
-CONFIG_A = DeviceGroup(16, 15.7e12, 25e9 / 8, 5e-6)
-"""2 servers with 8 V100 of 15.7 TFLOP/s, 25 Gbit/s between them."""
+CONFIG_A = DeviceGroup(16, 25e9 / 8, 5e-6)
+"""2 servers with 8 V100, 25 Gbit/s between them."""
+FLOPS_PER_S = 15.7e12
+"""Of a V100."""
 
 VARIANTS = (
     Variant("dqn", "opp"),
@@ -84,7 +86,7 @@ def row_of(name: str) -> Row:
     objective = count_objective(problem)
     if name == "vgg19-training":
         batch = batch_class_of(classes, adp_problem(model, degree, classes))
-        seconds = seconds_by_flops(classes, CONFIG_A.flops_per_s)
+        seconds = seconds_by_flops(classes, FLOPS_PER_S)
         objective = cost_objective(
             step_cost(model, problem, classes, seconds, CONFIG_A, batch_class=batch)
         )

@@ -290,7 +290,7 @@ def own_optimum_errors(models: FoldModels, data: MappingData) -> dict[str, float
                     evaluations=OPTIMUM_EVALUATIONS,
                     seed=k,
                 )
-                answer = Annealing(chains=4, before=0).map(request)
+                answer = Annealing(chains=4).map(request)
                 found = judge.measure(graph.problem, data.fabric, answer.mapping)
                 guess = model.period_cycles(answer.mapping)[0]
                 found_errors.append(abs(guess / found.period_cycles[0] - 1))

@@ -1,4 +1,4 @@
-"""Plug-in: the learned network of mappings of fabrics as a mapping model, and its trainer.
+"""Plug-in: the learned network of mappings of fabrics as a mapping model, its mapper and trainer.
 
     mcmc compile m.onnx --plugin tools/reproduce/mapping_network/plugin.py --mapping-model gnn
 
@@ -16,8 +16,10 @@ from mcm_compiler import register
 # The file is run by its path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from mapping_network.corrected_search import CorrectedAnnealing
 from mapping_network.gnn import Gnn
 from mapping_network.network_trainer import NetworkTrainer
 
+register("mapper")(CorrectedAnnealing)
 register("mapping-model")(Gnn)
 register("trainer")(NetworkTrainer)

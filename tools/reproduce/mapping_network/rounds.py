@@ -80,7 +80,7 @@ def own_optima(
             evaluations=evaluations,
             seed=int(rng.integers(2**31)),
         )
-        found.append(Annealing(chains=4, before=0).map(request).mapping)
+        found.append(Annealing(chains=4).map(request).mapping)
     origin = np.full(len(found), MODEL, np.int32)
     optima = measured(target, graph.family, graph.problem, Mappings.stacked(found), origin)
     return _best_known(graph) if optima is None else optima

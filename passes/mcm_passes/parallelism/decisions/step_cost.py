@@ -21,7 +21,6 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.contracts.sharding.rules import FactorKind
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, linkage_groups
 from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
@@ -41,14 +40,12 @@ class DeviceGroup:
 
     Attributes:
         devices: how many, at least 2.
-        flops_per_s: of one device.
         bytes_per_s: of the slowest link of a ring through all of them, in one direction.
         latency_s: of one message over it.
         memory_bytes: of one device, or None where it does not count.
     """
 
     devices: int
-    flops_per_s: float
     bytes_per_s: float
     latency_s: float = 0.0
     memory_bytes: float | None = None
@@ -107,17 +104,6 @@ class StepCost:
     def memory_bytes(self, partitioned: NDArray[np.bool_]) -> float:
         """Bytes on the fullest device; arguments as for `seconds`."""
         return self.base_bytes + float(self.class_bytes[partitioned].sum())
-
-
-def seconds_by_flops(classes: DimensionClasses, flops_per_s: float) -> NDArray[np.float64]:
-    """Forward seconds of each ruled op on one device, at a rate.
-
-    An op does two operations for each element of its results and each point of the factors that
-    the results do not have, if it reads two operands that do have them (a product), and one for
-    each element that it reads otherwise. Look-ups and rearrangements are free.
-    """
-    ruled = classes.ruled
-    return np.array([_flops(classes, node) for node in range(len(ruled.nodes))]) / flops_per_s
 
 
 def seconds_by_model(classes: DimensionClasses, model: CostModel) -> NDArray[np.float64]:
@@ -286,33 +272,3 @@ def batch_class_of(classes: DimensionClasses, problem: DecisionProblem) -> int |
     tensor = int(np.searchsorted(problem.dim_ptr, at, side="right")) - 1
     value = classes.value_by_name[problem.tensors[tensor]]
     return int(classes.of(value)[at - int(problem.dim_ptr[tensor])])
-
-
-def _flops(classes: DimensionClasses, node: int) -> float:
-    op = classes.ruled.nodes[node]
-    rule = classes.ruled.rule_of(node).rule
-    produced = max((_elements(value) for value in op.outputs), default=0)
-    read = max((_elements(value) for value in op.inputs if value is not None), default=0)
-    if op.op_type in _FREE:
-        return 0.0
-    of_results = {f for dims in rule.outputs for dim in dims or () for f in dim}
-    readers: dict[int, int] = {}
-    for dims in rule.inputs:
-        for factor in {f for dim in dims or () for f in dim} - of_results:
-            readers[factor] = readers.get(factor, 0) + 1
-    contracted = [f for f, times in readers.items() if times > 1]
-    if not any(rule.factors[f].kind is FactorKind.REDUCE for f in contracted):
-        return float(max(produced, read))
-    return 2.0 * produced * math.prod(rule.factors[f].size or 1 for f in readers)
-
-
-_FREE = frozenset(
-    {"Cast", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Shape", "Slice", "Split",
-     "Squeeze", "Transpose", "Unsqueeze"}
-)  # fmt: skip
-
-
-def _elements(value: ir.Value) -> int:
-    if value.shape is None or not value.shape.is_static():
-        return 0
-    return math.prod(value.shape.numpy())

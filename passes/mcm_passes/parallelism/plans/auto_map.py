@@ -312,7 +312,7 @@ def over_chips(
     """The ops that `operator` chips divide among them."""
     found, limits = None, target.limits
     if (degree := options.operator or 1) > 1:
-        group = DeviceGroup(degree, 1.0, limits.link_bytes_per_s, limits.hop_latency_s)
+        group = DeviceGroup(degree, limits.link_bytes_per_s, limits.hop_latency_s)
         # A chip that does not divide an op has all of its batch: nothing here divides that.
         found = operator_choice.choose_operators(
             model, classes, group, options, target.cost_model(), batch=False

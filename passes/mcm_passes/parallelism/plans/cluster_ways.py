@@ -249,4 +249,4 @@ def _group(cluster: Cluster, operator: int) -> DeviceGroup:
     server = cluster.server()
     rate, latency = server.channel_bytes_per_s.min(), server.channel_latency_s.max()
     memory = int(server.memory_bytes.min())
-    return DeviceGroup(operator, cluster.flops_per_s, float(rate), float(latency), memory)
+    return DeviceGroup(operator, float(rate), float(latency), memory)

@@ -23,15 +23,11 @@ from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
 from mcm_passes.families.fabric.annealing import measured
-from mcm_passes.families.fabric.annealing.chains import Chains, Cooling, Spending
+from mcm_passes.families.fabric.annealing.chains import Chains, Cooling, Spending, cool_down
 from mcm_passes.families.fabric.annealing.starts import built_mappings
 from mcm_passes.families.fabric.annealing.walkers import BatchedWalks, Leg, MoveShares, Walkers
-from mcm_passes.families.fabric.formulas.analytic import CorrectsFormula, HasFormula
+from mcm_passes.families.fabric.formulas.analytic import HasFormula
 from mcm_passes.families.fabric.routing_trees import Tables, tables_of
-
-NEARER = 4.0
-"""How many times shorter a way may be when walks begin to follow a model than when they began
-to follow the formula that it corrects."""
 
 STIRRED = 0.67
 """Switches that a unit may go when a walk begins that refines, as a share of the longer side."""
@@ -49,8 +45,6 @@ FEWEST_STEPS = 100
     turn=from_to(0, 1),
     near=from_to(0, 1),
     joining=from_to(0, 0.5),
-    before=from_to(0, 1),
-    warm=above(0),
     measuring=from_to(0, 1),
     refining=from_to(0, 1),
     stirring=above(0),
@@ -68,10 +62,6 @@ class Annealing:
         turn: share of moves that turn a stream the other way.
         near: share of other moves that go near a unit with which the moved one has a stream.
         joining: share of walks that join others after each leg.
-        before: share of evaluations and time in which walks follow the formula, where a model
-            corrects one; they follow the model from the best that they saw by then. A formula
-            answers tens of times as fast.
-        warm: temperature at which they begin to follow the model then, as a share of the cost.
         measuring: share of a CPU time that measurements at the end may take, where it is limited.
         refining: share of evaluations and CPU time that goes into refining, where there are more
             measurements than walks.
@@ -88,8 +78,6 @@ class Annealing:
     turn: float = 0.2
     near: float = 0.5
     joining: float = 0.17
-    before: float = 0.6
-    warm: float = 5e-4
     measuring: float = 0.4
     refining: float = 0.5
     stirring: float = 0.006
@@ -115,9 +103,10 @@ class Annealing:
         measurements, left = self._shared(request, len(starts), share, cost_s, begin)
         size = f"{problem.num_units} units, {problem.num_streams} streams"
         request.progress(f"{problem.name}: {size}")
-        spending = Spending(request.evaluations - (kept_back if rest else 0), left)
-        chains, history = self._searched(request, tables, starts, spending, rng)
-        rate = spending.spent / max(time.thread_time() - begin, 1e-6)
+        evaluations = request.evaluations - (kept_back if rest else 0)
+        chains, history = self._searched(request, tables, starts, Spending(evaluations, left), rng)
+        spent = history[-1][0]
+        rate = spent / max(time.thread_time() - begin, 1e-6)
         candidates = measured.distinct(chains.best_mappings, chains.best_costs, measurements)
         if request.start is not None and measurements > 1:
             kept = Mappings(
@@ -127,7 +116,7 @@ class Annealing:
         found = MapperAnswer(
             candidates[0],
             f"annealing by {type(model).__name__}",
-            spending.spent,
+            spent,
             tuple(history),
             measurements=measurements,
         )
@@ -141,7 +130,7 @@ class Annealing:
             allowance = Allowance(rest, steps, begin + request.budget_s, cost_s)
         reach = max(STIRRED * max(fabric.rows, fabric.cols), 1.0)
         leg = Leg(0, self.stirring, self.stirring, reach, reach)
-        walks = walks_of(model, tables, self._shares, rng)
+        walks = self._walks(model, tables, rng)
         return refined_answer(answer, walks, measuring(request), allowance, leg, rng)
 
     def _searched(
@@ -153,20 +142,20 @@ class Annealing:
         rng: np.random.Generator,
     ) -> tuple[Chains, list[tuple[int, float]]]:
         """Walks that have cooled down, and what the best cost was when."""
-        model, shares = request.model, self._shares
-        widest = float(max(tables.grid.rows, tables.grid.cols))
-        cooling = Cooling(self.hot, min(self.cold, self.hot), self.legs, self.joining, widest)
+        chains = self._walks(request.model, tables, rng)(starts)
+        return chains, cool_down(chains, self._cooling(tables), spending)
+
+    def _walks(
+        self, model: PreparedMappingModel, tables: Tables, rng: np.random.Generator
+    ) -> Callable[[Mappings], Chains]:
+        """Walks by the formula of a model, or by its answers where it has none."""
         if isinstance(model, HasFormula):
-            chains: Chains = Walkers(model.formula, starts, shares, rng)
-        else:
-            if isinstance(model, CorrectsFormula) and self._begins_by_formula(request, starts):
-                walkers = Walkers(model.corrected, starts, shares, rng)
-                spending.cool_down(walkers, cooling, self.before)
-                starts, hot = walkers.best_mappings, self.warm
-                near = max(widest / NEARER, 1.0)
-                cooling = replace(cooling, hot=hot, cold=min(self.cold, hot), widest=near)
-            chains = BatchedWalks(model, tables, starts, shares, rng)
-        return chains, spending.cool_down(chains, cooling)
+            return lambda mapping: Walkers(model.formula, mapping, self._shares, rng)
+        return lambda mapping: BatchedWalks(model, tables, mapping, self._shares, rng)
+
+    def _cooling(self, tables: Tables) -> Cooling:
+        widest = float(max(tables.grid.rows, tables.grid.cols))
+        return Cooling(self.hot, min(self.cold, self.hot), self.legs, self.joining, widest)
 
     @property
     def _shares(self) -> MoveShares:
@@ -178,10 +167,6 @@ class Annealing:
         if request.start is not None:
             return Mappings.stacked([request.start] * count)
         return built_mappings(request.problem, tables, count, rng)
-
-    def _begins_by_formula(self, request: MapperRequest, starts: Mappings) -> bool:
-        """Return whether there is enough to spend for two searches."""
-        return self.before > 0 and request.evaluations >= 2 * len(starts)
 
     def _shared(
         self, request: MapperRequest, walks: int, refining: float, cost_s: float, begin: float
@@ -248,7 +233,7 @@ def refined_answer(
 
     Args:
         answer: where the search begins.
-        walks: one walk that begins at a mapping, as `walks_of` makes them.
+        walks: one walk that begins at a mapping, such as by the formula of a model.
         measure: asks the simulator about one mapping, as `measuring` does.
         allowance: see there.
         leg: of each walk, its temperature and reach at the begin.
@@ -289,21 +274,6 @@ def refined_answer(
         period_cycles=best.period_cycles,
         latency_cycles=best.latency_cycles,
     )
-
-
-def walks_of(
-    model: PreparedMappingModel, tables: Tables, shares: MoveShares, rng: np.random.Generator
-) -> Callable[[Mappings], Chains]:
-    """Walks by the formula of a model, also where it corrects one: measurements do that, too."""
-
-    def walk(mapping: Mappings) -> Chains:
-        if isinstance(model, HasFormula):
-            return Walkers(model.formula, mapping, shares, rng)
-        if isinstance(model, CorrectsFormula):
-            return Walkers(model.corrected, mapping, shares, rng)
-        return BatchedWalks(model, tables, mapping, shares, rng)
-
-    return walk
 
 
 def measuring(request: MapperRequest) -> Callable[[Mappings], Stand]:

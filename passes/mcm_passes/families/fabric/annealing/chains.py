@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -70,40 +70,18 @@ class Cooling:
     widest: float
 
 
-class Spending:
-    """Evaluations and CPU time of one search after the other.
+class Spending(NamedTuple):
+    """Evaluations of all walks together, at most, and CPU time from now on, or None."""
 
-    Args:
-        evaluations: of all together, at most.
-        left_s: CPU time from now on, or None.
-    """
-
-    def __init__(self, evaluations: int, left_s: float | None) -> None:
-        self._evaluations, self._left_s = evaluations, left_s
-        self.spent = 0
-
-    def cool_down(
-        self, chains: Chains, cooling: Cooling, share: float = 1.0
-    ) -> list[tuple[int, float]]:
-        """Lets walks spend a share of what is left; see the function `cool_down`."""
-        begin = time.thread_time()
-        most = int(share * (self._evaluations - self.spent))
-        left = None if self._left_s is None else share * self._left_s
-        history = cool_down(chains, cooling, most, left)
-        history = [(self.spent + evaluations, cost) for evaluations, cost in history]
-        self.spent += chains.evaluations
-        if self._left_s is not None:
-            self._left_s = max(self._left_s - (time.thread_time() - begin), 0.0)
-        return history
+    evaluations: int
+    left_s: float | None
 
 
 PILOT = 256
 """Evaluations by which the rate is measured where CPU time is limited."""
 
 
-def cool_down(
-    chains: Chains, cooling: Cooling, evaluations: int, budget_s: float | None
-) -> list[tuple[int, float]]:
+def cool_down(chains: Chains, cooling: Cooling, spending: Spending) -> list[tuple[int, float]]:
     """Lets walks cool down; after each leg the worst go on from where the best are.
 
     Aldous and Vazirani 1994, *"Go with the winners" algorithms*.
@@ -111,16 +89,16 @@ def cool_down(
     Args:
         chains: the walks.
         cooling: see there.
-        evaluations: of all walks together, at most.
-        budget_s: CPU time, or None.
+        spending: what they may take.
 
     Returns:
         Pairs of evaluations and the best cost by then, ascending.
     """
     history = [(chains.evaluations, float(chains.best_costs.min()))]
     first = Leg(0, cooling.hot, cooling.hot, cooling.widest, cooling.widest)
-    if budget_s is not None:
-        evaluations = min(evaluations, _affordable(chains, first, budget_s))
+    evaluations, left_s = spending
+    if left_s is not None:
+        evaluations = min(evaluations, _affordable(chains, first, left_s))
     left = max(evaluations - chains.evaluations, 0)
     if left == 0:
         return history

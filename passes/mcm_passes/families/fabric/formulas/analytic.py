@@ -147,14 +147,6 @@ class HasFormula(Protocol):
     def formula(self) -> Formula: ...
 
 
-@runtime_checkable
-class CorrectsFormula(Protocol):
-    """A prepared mapping model that corrects a formula, by which a search may begin."""
-
-    @property
-    def corrected(self) -> Formula: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """Base of mapping models that compiled code evaluates, with a problem in mind.

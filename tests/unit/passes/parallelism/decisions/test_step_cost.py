@@ -26,10 +26,10 @@ from mcm_passes.parallelism.decisions.step_cost import (
     DeviceGroup,
     StepCost,
     batch_class_of,
-    seconds_by_flops,
     step_cost,
 )
 from mcm_passes.parallelism.rules.graph_rules import rules_of
+from tests.generators.op_flops import seconds_by_flops
 
 MLP = """
 g (float[4,6] x, float[6,8] w1, float[8,10] w2, float[10] w3) => (float[4,10] y) {
@@ -66,7 +66,7 @@ def _talking(model):
 
 
 def test_ring_of_devices():
-    group = DeviceGroup(4, 1e9, 100.0, 0.5)
+    group = DeviceGroup(4, 100.0, 0.5)
     assert group.all_reduce_s(200.0) == pytest.approx(2 * 3 / 4 * 200 / 100 + 6 * 0.5)
     assert group.all_gather_s(200.0) == pytest.approx(group.all_reduce_s(200.0) / 2)
 
@@ -160,8 +160,8 @@ def test_operations_are_counted(imported):
 def test_a_step_without_data_parallelism(imported):
     model = imported(MLP)
     classes, problem = _problem(model, 4)
-    group = DeviceGroup(4, 1e3, 1e4)
-    seconds = seconds_by_flops(classes, group.flops_per_s)
+    group = DeviceGroup(4, 1e4)
+    seconds = seconds_by_flops(classes, 1e3)
     cost = step_cost(model, problem, classes, seconds, group, training=False)
     nothing = np.zeros(problem.num_classes, dtype=bool)
     assert cost.seconds(nothing) == pytest.approx(seconds.sum())
@@ -180,8 +180,8 @@ def test_a_step_without_data_parallelism(imported):
 def test_uneven_shards_cost_what_the_largest_does(imported):
     model = imported(MLP)
     classes, problem = _problem(model, 3)
-    group = DeviceGroup(3, 1e3, 1e12)
-    seconds = seconds_by_flops(classes, group.flops_per_s)
+    group = DeviceGroup(3, 1e12)
+    seconds = seconds_by_flops(classes, 1e3)
     cost = step_cost(model, problem, classes, seconds, group, training=False)
     inner = np.arange(problem.num_classes) == 1
     products = (2 * 4 * 8 * 6 + 4 * 8 + 2 * 4 * 8 * 10) / 1e3
@@ -194,8 +194,8 @@ def test_a_step_with_data_parallelism(imported):
     classes, problem = _problem(model, 4)
     batch = batch_class_of(classes, adp_problem(model, 4, classes))
     assert batch == classes.of(classes.value_by_name["x"])[0]
-    group = DeviceGroup(4, 1e3, 1e4)
-    seconds = seconds_by_flops(classes, group.flops_per_s)
+    group = DeviceGroup(4, 1e4)
+    seconds = seconds_by_flops(classes, 1e3)
     cost = step_cost(model, problem, classes, seconds, group, batch_class=batch)
     nothing = np.zeros(problem.num_classes, dtype=bool)
     gradients = group.all_reduce_s(4 * (48 + 80 + 10))
@@ -212,8 +212,8 @@ def test_a_step_with_data_parallelism(imported):
 def test_the_best_of_vgg19_is_the_published_one(devices):
     model, _ = import_model(Vgg19Training(shape_only=True).build(), "vgg19")
     classes, problem = _problem(model, devices)
-    group = DeviceGroup(devices, 15.7e12, 25e9 / 8, 5e-6)
-    seconds = seconds_by_flops(classes, group.flops_per_s)
+    group = DeviceGroup(devices, 25e9 / 8, 5e-6)
+    seconds = seconds_by_flops(classes, 15.7e12)
     batch = batch_class_of(classes, adp_problem(model, devices, classes))
     cost = step_cost(model, problem, classes, seconds, group, batch_class=batch)
     best = best_decision(problem, cost_objective(cost))
@@ -278,7 +278,7 @@ def test_the_oracle_agrees_with_trying_everything(made, enumerated):
 def test_forced_classes_are_divided(imported):
     model = imported(MLP)
     classes, problem = _problem(model, 2)
-    group = DeviceGroup(2, 1e3, 1.0)
+    group = DeviceGroup(2, 1.0)
     cost = step_cost(model, problem, classes, seconds_by_flops(classes, 1e3), group)
     objective = cost_objective(cost)
     assert not best_decision(problem, objective).partitioned.any()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,6 @@ from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.annealing.starts import RandomMapper
 from mcm_passes.families.fabric.formulas.analytic import (
-    Formula,
-    PreparedFormula,
     RoundTrips,
     WireLength,
 )
@@ -124,43 +121,6 @@ def test_cpu_time_limits_the_search() -> None:
         answer = mapped(mapper, problem, fabric, prepared, **request)
         assert 0.05 < time.thread_time() - begin < 0.6
         assert answer.evaluations > 1000
-
-
-@dataclass(frozen=True)
-class Corrected:
-    """A model that doubles a formula, and counts what it is asked."""
-
-    corrected: Formula
-    doubled: PreparedFormula
-    asked: list[int] = field(default_factory=list[int])
-
-    def period_cycles(self, mappings: Mappings) -> Floats:
-        return 2 * self.doubled.period_cycles(mappings)
-
-    def search_cost(self, mappings: Mappings) -> Floats:
-        self.asked.append(len(mappings))
-        return 2 * self.doubled.search_cost(mappings)
-
-
-def test_a_search_by_a_corrected_formula_begins_by_the_formula() -> None:
-    problem, fabric = drawn_problem(11), small_fabric(6, 6)
-    prepared = RoundTrips().prepared(problem, fabric)
-    request: dict[str, Any] = {"evaluations": 4000, "measurements": 0}
-    alone = mapped(Annealing(), problem, fabric, prepared, **request)
-    for before, share in ((0.0, 1.0), (0.6, 0.4), (1.0, 0.0)):
-        model = Corrected(prepared.formula, prepared)
-        mapper = Annealing(before=before)
-        answer = mapped(mapper, problem, fabric, model, **request)
-        assert sum(model.asked) == pytest.approx(share * 4000, abs=16 * 6)
-        assert 3900 <= answer.evaluations <= 4000 + 16 * 6
-        spent, costs = np.array(answer.history).T
-        assert spent[0] == pytest.approx((1 - share) * 4000, abs=12)
-        assert np.all(np.diff(costs) <= 0)
-        assert prepared.search_cost(answer.mapping)[0] <= 1.05 * alone.history[-1][1]
-    # With hardly anything to spend, the model is what is asked.
-    model = Corrected(prepared.formula, prepared)
-    mapped(Annealing(), problem, fabric, model, evaluations=4, measurements=0)
-    assert sum(model.asked) == 4
 
 
 def test_a_start_is_kept_where_nothing_better_is_found() -> None:
