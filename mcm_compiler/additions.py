@@ -93,6 +93,7 @@ class OtherTargets:
         opened: opens a folder, of which hashes and figures are proven if the second argument says
             so.
         side: a folder as a `mcm_compiler.difference.sides.Side`.
+        planned: answers a `mcm_compiler.contracts.planning.PlanRequest` for one.
         simulated: simulates a folder, and writes a timeline to a path where one is given; results
             as JSON, as sentences, and as rows of a table.
     """
@@ -106,6 +107,7 @@ class OtherTargets:
     check_of: Callable[[Path, str | None], Callable[..., Any]] = _nothing
     opened: Callable[[Path, bool], OtherFolder] = _nothing
     side: Callable[[Path], Any] = _nothing
+    planned: Callable[[Any], Any] = _nothing
     simulated: Callable[[Path, Path | None], tuple[Any, list[str], list[list[str]]]] = _nothing
 
 

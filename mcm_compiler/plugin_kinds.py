@@ -150,6 +150,9 @@ _BROUGHT = {
     "mcm_passes.families.box": "placer.*",
     "mcm_passes.families.fabric": "addition.fabrics mapper.* mapping-model.*",
     "mcm_passes.families.ring.learning": "strategy.rl*",
+    "mcm_passes.mapping.device_placement": "placement-cost.device-* verb.partition",
+    "mcm_passes.parallelism.clusters": "addition.clusters",
+    "mcm_passes.parallelism.deep_q": "planner.auto-map-dqn",
     "mcm_models.zoo": "zoo.*",
 }
 

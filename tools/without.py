@@ -3,8 +3,9 @@
 A copy of the project loses the product's packages and the entry points that lead there. The copy is
 installed in an environment of its own, which takes all other packages from `.venv`, beside the
 plug-in of `tests/acme_mesh`: a family of targets that the project does not know. Then every module
-that is left is imported; tests run that do not need the product; a model is compiled to the very
-bytes of this checkout; and what asks for the product is told which package brings it.
+that is left is imported; tests run that do not need the product; `compile`, `check` and `report`
+of ResNet-50 give the very bytes of this checkout; and what asks for the product is told which
+package brings it. Without the zoo the model is a file that this checkout wrote.
 
 Without the ring the model is compiled for the mesh of the plug-in, by its tests, which compile
 ResNet-50 and Inception-V3, check the folders, simulate them and show their reports. The search
@@ -26,6 +27,7 @@ import sys
 import sysconfig
 import tempfile
 import venv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,19 +47,18 @@ class Product:
         tests: that need no more than what is left.
         asked: words of `mcmc` that ask for the product.
         brought_by: the package that they are told.
-        compiled: whether a model is compiled for a ring.
+        model: that is compiled for a ring; empty for none.
     """
 
     rooms: tuple[str, ...]
     tests: tuple[str, ...]
     asked: tuple[str, ...]
     brought_by: str
-    compiled: bool = True
+    model: str = "zoo:resnet50"
 
 
 _FOLDERS = {"mcm_passes": "passes/", "mcm_hardware": "hardware/", "mcm_models": "models/"}
 _FIVE_OPS = "zoo:gpt2-tiny"
-_COMPILED = ("compile", _FIVE_OPS, "--target", "mcm4", "-O0", "-o")
 
 PRODUCTS = {
     "ring": Product(
@@ -77,7 +78,7 @@ PRODUCTS = {
         ),
         ("compile", _FIVE_OPS, "--target", "mcm36"),
         "mcm_hardware.families.ring",
-        compiled=False,
+        model="",
     ),
     "fabric": Product(
         (
@@ -108,6 +109,39 @@ PRODUCTS = {
         (),
         ("compile", _FIVE_OPS, "--target", "mcm4", "--passes", "differentiate"),
         "mcm_passes.differentiation",
+    ),
+    "cluster": Product(
+        (
+            "mcm_compiler.contracts.cluster",
+            "mcm_hardware.families.cluster",
+            "mcm_models.pipelines",
+            "mcm_passes.parallelism.clusters",
+            "mcm_passes.parallelism.deep_q",
+            "mcm_passes.parallelism.pipelines",
+        ),
+        ("tests/unit/passes/parallelism/plans/test_ring_plan.py",),
+        ("parallelize", _FIVE_OPS, "--target", "config-a"),
+        "mcm_hardware.families.cluster",
+    ),
+    "partition": Product(
+        (
+            "mcm_compiler.cli.verbs.partition",
+            "mcm_compiler.contracts.placement",
+            "mcm_compiler.placements.placement_file",
+            "mcm_passes.families.ring.placement_constraints.ring_placement",
+            "mcm_passes.mapping.device_placement",
+            "mcm_passes.mapping.latency_placement",
+        ),
+        (),
+        ("partition", "problem.json"),
+        "mcm_passes.mapping.device_placement",
+    ),
+    "zoo": Product(
+        ("mcm_models.zoo",),
+        ("tests/unit/passes/parallelism/rules", "tests/unit/compiler/report/verdict"),
+        ("compile", _FIVE_OPS, "--target", "mcm4"),
+        "mcm_models.zoo",
+        model="resnet50.onnx",
     ),
     "init": Product(
         ("mcm_compiler.cli.verbs.init", "mcm_compiler.drafting"),
@@ -190,8 +224,8 @@ def environment(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def run(*command: str | Path, cwd: Path, fails: str = "") -> None:
-    """Runs a command in `cwd`; its output is this process's.
+def run(*command: str | Path, cwd: Path, fails: str = "") -> str:
+    """Runs a command in `cwd`, and returns what it wrote to its standard output.
 
     Args:
         command: its words.
@@ -205,12 +239,38 @@ def run(*command: str | Path, cwd: Path, fails: str = "") -> None:
     print("$", " ".join(word for word in words if "\n" not in word), flush=True)
     # PYTHONPATH could lead back into the checkout.
     variables = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    pipe = subprocess.PIPE if fails else None
-    done = subprocess.run(words, cwd=cwd, env=variables, check=False, stderr=pipe, text=True)
-    if fails:
-        print(done.stderr, end="")
+    err = subprocess.PIPE if fails else None
+    out = subprocess.PIPE
+    done = subprocess.run(
+        words, cwd=cwd, env=variables, check=False, stdout=out, stderr=err, text=True
+    )
+    print(done.stdout, done.stderr or "", sep="", end="", flush=True)
     if bool(done.returncode) != bool(fails) or fails not in (done.stderr or ""):
         raise SystemExit(1)
+    return done.stdout
+
+
+def compare(model: str, mcmc: Sequence[str | Path], folder: Path) -> None:
+    """Compares folders and reports of a model with those of this checkout.
+
+    Raises:
+        SystemExit: if a byte differs, or a command fails.
+    """
+    whole = (sys.executable, "-m", "mcm_compiler")
+    if not model.startswith("zoo:"):
+        model = str(folder / model)
+        run(*whole, "zoo", Path(model).stem, "-o", model, cwd=folder)
+    places, printed = (folder / "with", folder / "without"), list[list[str]]()
+    for words, place in zip((whole, mcmc), places, strict=True):
+        place.mkdir()
+        run(*words, "compile", model, "--target", "mcm36", "-o", "out", cwd=place)
+        printed.append([run(*words, verb, "out", cwd=place) for verb in ("check", "report")])
+    whole_out, out = (place / "out" for place in places)
+    names = sorted(path.name for path in whole_out.iterdir())
+    if filecmp.cmpfiles(whole_out, out, names, shallow=False)[0] != names:
+        raise SystemExit("the model is compiled to other bytes")
+    if printed[0] != printed[1]:
+        raise SystemExit("check or report print other bytes")
 
 
 def show(product: Product, folder: Path) -> None:
@@ -229,14 +289,8 @@ def show(product: Product, folder: Path) -> None:
     run(python, "-c", _IMPORT_ALL, cwd=folder)
     mcmc = (python, "-m", "mcm_compiler")
     run(*mcmc, *product.asked, cwd=folder, fails=product.brought_by)
-    if product.compiled:
-        run(*mcmc, *_COMPILED, "without", cwd=folder)
-        run(sys.executable, "-m", "mcm_compiler", *_COMPILED, "with", cwd=folder)
-        run(*mcmc, "check", "with", cwd=folder)
-        names = sorted(path.name for path in (folder / "with").iterdir())
-        other = filecmp.cmpfiles(folder / "with", folder / "without", names, shallow=False)[0]
-        if other != names:
-            raise SystemExit("a model is compiled to other bytes")
+    if product.model:
+        compare(product.model, mcmc, folder)
     if not product.tests:
         return
     run(

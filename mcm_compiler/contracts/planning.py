@@ -11,11 +11,9 @@ from typing import Any, Protocol, cast
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.cluster import ClusterTarget
-from mcm_compiler.contracts.described import Named
+from mcm_compiler.contracts.described import Described, Named
 from mcm_compiler.contracts.requests import PlanOptions, SearchAnswer, SearchRequest, in_form
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
-from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.registry import PLANNERS
 from mcm_compiler.text import spec_text
@@ -62,7 +60,7 @@ class PlanRequest(SearchRequest[ParallelPlan]):
 
     model: ir.Model
     name: str
-    target: Target | ClusterTarget
+    target: Described
     options: PlanOptions
     evaluations: int = MOST_COMBINATIONS
 

@@ -7,7 +7,7 @@ are used, and nothing of them is computed in order to place the rest.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Set
 from typing import cast
 
 import onnx_ir as ir
@@ -152,6 +152,15 @@ def constant_values(graph: ir.Graph, without: Container[ir.Node] = ()) -> set[ir
         if _follows(node, constants) and node not in without:
             constants.update(node.outputs)
     return _given(constants)
+
+
+def chain_nodes(model: ir.Model, constant: Set[ir.Value] | None = None) -> list[ir.Node]:
+    """All ops in graph order, but for those that compute from weights alone.
+
+    Such ops run once, before any micro-batch.
+    """
+    known = constant_values(model.graph) if constant is None else constant
+    return [node for node in model.graph if not all(v in known for v in node.outputs)]
 
 
 def placeable_nodes(graph: ir.Graph) -> list[ir.Node]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
-from mcm_compiler.contracts.cluster import ClusterTarget
+from mcm_compiler.additions import other_targets
+from mcm_compiler.contracts.described import Described
 from mcm_compiler.contracts.planning import PlanAnswer, Planner, PlanRequest, planned_by
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
 from mcm_compiler.diagnostics import CompileError
@@ -40,14 +42,15 @@ def plan_changes(
         The answer, or a faster one that starts from a plan for less; and a row for each change,
         none where the cluster names no resources.
     """
-    if not isinstance(cluster := request.target, ClusterTarget):
+    cluster = request.target
+    if other_targets(cluster) is None:
         return answer, ()
     changes = changes_of(cluster)
     if math.isinf(_seconds(answer)):
         none = [StepChange(one.resource.name, one.factor, None, None, _NO_TIME) for one in changes]
         return answer, tuple(none)
 
-    def planned(change: Change[ClusterTarget], start: ParallelPlan | None) -> PlanAnswer | str:
+    def planned(change: Change[Described], start: ParallelPlan | None) -> PlanAnswer | str:
         """The answer for a changed cluster, or why there is none."""
         request.progress(change_text({"resource": change.resource.name, "factor": change.factor}))
         if change.target is None:
@@ -91,7 +94,7 @@ def _seconds(answer: PlanAnswer | str) -> float:
     )
 
 
-def _carried(plan: ParallelPlan, target: ClusterTarget) -> ParallelPlan:
+def _carried(plan: ParallelPlan, target: Any) -> ParallelPlan:
     """The plan with the number of servers that it uses."""
     return replace(plan, servers=plan.servers or target.cluster.servers)
 

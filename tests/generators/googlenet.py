@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from mcm_models.graph_builder import Scope
 from mcm_models.zoo.image_classifier import ImageClassifier
 from mcm_models.zoo.layers.convolution_layers import (
     FeatureMaps,
@@ -16,7 +17,6 @@ from mcm_models.zoo.layers.convolution_layers import (
     max_pool,
     pooled_classifier,
 )
-from mcm_models.zoo.layers.graph_builder import Scope
 
 STAGES = (
     ((64, 96, 128, 16, 32, 32), (128, 128, 192, 32, 96, 64)),

@@ -10,7 +10,7 @@ import math
 
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import Uniform, after_relu, around, random_tensor
+from mcm_models.graph_builder import Uniform, after_relu, around, random_tensor
 
 _SCALE, _VARIANCE = 1, 4
 """Inputs of BatchNormalization that centre on one."""

@@ -69,10 +69,10 @@ def command(
     """  # fmt: skip
     from mcm_compiler.api import import_named
     from mcm_compiler.cli.output_files import diagnosed_writes
-    from mcm_compiler.components.cluster_loading import load_cluster, load_plannable
     from mcm_compiler.components.cost_choice import with_cost_model
     from mcm_compiler.components.cost_files import user_files
     from mcm_compiler.components.op_support import host_ops
+    from mcm_compiler.components.plannable_targets import load_cluster, load_plannable
     from mcm_compiler.contracts.planning import PlanAnswer, PlanRequest, planner_of
     from mcm_compiler.contracts.sharding.parallel_plan import check_plan, plan_text, read_plan
     from mcm_compiler.graph.constants import placeable_nodes

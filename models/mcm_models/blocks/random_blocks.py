@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.layers import graph_builder
+from mcm_models import graph_builder
 
 _OPSET = 20
 _IR_VERSION = 9

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import (
+from mcm_models.graph_builder import (
     GraphBuilder,
     Scope,
     around,

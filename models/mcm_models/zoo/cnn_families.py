@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import onnx_ir as ir
 
+from mcm_models.graph_builder import RELU_GAIN, Scope, require_at_least, require_odd
 from mcm_models.zoo.image_classifier import ImageClassifier, WideningCnn
 from mcm_models.zoo.layers.convolution_layers import (
     FeatureMaps,
@@ -24,7 +25,6 @@ from mcm_models.zoo.layers.convolution_layers import (
     squeeze_excite,
     stage_widths,
 )
-from mcm_models.zoo.layers.graph_builder import RELU_GAIN, Scope, require_at_least, require_odd
 
 
 @dataclass(frozen=True)

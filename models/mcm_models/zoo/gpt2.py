@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.layers import graph_builder
+from mcm_models import graph_builder
 from mcm_models.zoo.layers.decoder_caches import Cache, Caches
 
 _EPSILON = 1e-5

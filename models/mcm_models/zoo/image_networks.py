@@ -7,6 +7,12 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from mcm_models.graph_builder import (
+    RELU_GAIN,
+    GraphBuilder,
+    Scope,
+    keeps_variance,
+)
 from mcm_models.zoo.image_classifier import ImageClassifier, classifier_with_loss
 from mcm_models.zoo.layers import convolution_layers
 from mcm_models.zoo.layers.convolution_layers import (
@@ -16,12 +22,6 @@ from mcm_models.zoo.layers.convolution_layers import (
     linear,
     max_pool,
     pooled_classifier,
-)
-from mcm_models.zoo.layers.graph_builder import (
-    RELU_GAIN,
-    GraphBuilder,
-    Scope,
-    keeps_variance,
 )
 from mcm_models.zoo.layers.t5_layers import cross_entropy
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from mcm_models.graph_builder import Scope
 from mcm_models.zoo.image_classifier import ImageClassifier, classifier_with_loss
 from mcm_models.zoo.layers.convolution_layers import (
     FeatureMaps,
@@ -18,7 +19,6 @@ from mcm_models.zoo.layers.convolution_layers import (
     max_pool,
     pooled_classifier,
 )
-from mcm_models.zoo.layers.graph_builder import Scope
 
 _EPSILON = 1e-3
 

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.layers import graph_builder
+from mcm_models import graph_builder
+from mcm_models.graph_builder import GraphBuilder, Scope, Uniform
 from mcm_models.zoo.layers.decoder_caches import Cache, Caches
-from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope, Uniform
 
 _EPSILON = 1e-5
 _THETA = 10_000.0

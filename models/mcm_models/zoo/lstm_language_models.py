@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.layers import graph_builder
+from mcm_models import graph_builder
 from mcm_models.zoo.layers.recurrent_layers import LstmLayer, SequenceLoss, TimeAxis, zero_state
 
 _GATES = 4

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.layers import graph_builder, recurrent_layers
+from mcm_models import graph_builder
+from mcm_models.zoo.layers import recurrent_layers
 from mcm_models.zoo.layers.convolution_layers import FeatureMaps, conv_bn_relu, halved
 
 

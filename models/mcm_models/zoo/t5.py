@@ -8,14 +8,14 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.layers import t5_layers
-from mcm_models.zoo.layers.graph_builder import (
+from mcm_models.graph_builder import (
     GraphBuilder,
     Scope,
     require_at_least,
     require_sizes,
     spread,
 )
+from mcm_models.zoo.layers import t5_layers
 
 _LOWEST = float(np.finfo(np.float32).min)
 """Term on the score of a position that may not be read."""

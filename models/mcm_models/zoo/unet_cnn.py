@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.layers import graph_builder
+from mcm_models import graph_builder
 from mcm_models.zoo.layers.convolution_layers import (
     FeatureMaps,
     concat,

@@ -180,6 +180,8 @@ def test_parts_of_a_missing_product_lead_to_its_package(monkeypatch: pytest.Monk
         ("target.mcm36-fabric", "mcm_hardware.families.fabric"),
         ("mapper.annealing", "mcm_passes.families.fabric"),
         ("verb.place", "mcm_compiler.placed"),
+        ("verb.partition", "mcm_passes.mapping.device_placement"),
+        ("zoo.gpt2", "mcm_models.zoo"),
     ):
         assert lacking_package(name) == package
     assert lacking_package("strategy.dp") is None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import Scope, Uniform, after_relu, around
+from mcm_models.graph_builder import Scope, Uniform, after_relu, around
 
 Pair = int | tuple[int, int]
 """An extent for height and width; one number stands for both."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import GraphBuilder
+from mcm_models.graph_builder import GraphBuilder
 
 Cache = tuple[ir.Value, ir.Value]
 """Keys and values of a layer."""

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope, Uniform, around, keeps_variance
+from mcm_models.graph_builder import GraphBuilder, Scope, Uniform, around, keeps_variance
 
 GATES = 4
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import (
+from mcm_models.graph_builder import (
     Scope,
     Uniform,
     around,

@@ -26,7 +26,7 @@ from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
-_BACKWARD = 2.0
+BACKWARD_PER_FORWARD = 2.0
 """Seconds of the gradients of an op's operands for each second of the op: two products of the size
 of its own (Narayanan et al. 2021, *Efficient large-scale language model training*, appendix)."""
 
@@ -142,7 +142,7 @@ def step_cost(
     if batch_class is not None:
         batch_share = _share(int(classes.size[batch_class]), group.devices)
 
-    seconds = op_seconds * (1.0 + _BACKWARD if training else 1.0)
+    seconds = op_seconds * (1.0 + BACKWARD_PER_FORWARD if training else 1.0)
     base_s, class_s = 0.0, np.zeros(count)
     for node, time in enumerate(seconds.tolist()):
         of_op = classes.factor_class[classes.factor_ptr[node] : classes.factor_ptr[node + 1]]

@@ -11,8 +11,11 @@ from mcm_compiler.components.cost_choice import calibrated
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.contracts.planning import PlanAnswer, PlanRequest
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan, SearchRecord
+from mcm_compiler.contracts.target import Target
+from mcm_compiler.graph.constants import chain_nodes
 from mcm_models.pipelines.problem import device_row
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
+from mcm_passes.parallelism.clusters.cluster_ways import Batch, Way, choices, way_of
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
 from mcm_passes.parallelism.decisions.decision_objective import count_objective
 from mcm_passes.parallelism.decisions.decision_problem import adp_problem
@@ -21,7 +24,6 @@ from mcm_passes.parallelism.deep_q.decision_learning import RECIPES, search_deci
 from mcm_passes.parallelism.deep_q.pipeline_learning import learn_online
 from mcm_passes.parallelism.pipelines import node_chain
 from mcm_passes.parallelism.plans.auto_map import AutoMap, over_chips
-from mcm_passes.parallelism.plans.cluster_ways import Batch, Way, choices, way_of
 from mcm_passes.parallelism.plans.operator_choice import LEAST_DEGREE, OperatorChoice
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 
@@ -59,7 +61,7 @@ class AutoMapDqn(AutoMap):
             way = _way(request, target, classes, plan)
             choice = way.choice
         else:
-            choice = over_chips(model, classes, target, request.options)
+            choice = over_chips(model, classes, cast("Target", target), request.options)
         if "OPP" in exact:
             request.progress(f"learning what to divide over {choice.degree} devices")
             yield self._operators(choice, exact["OPP"])
@@ -119,7 +121,7 @@ def _way(
 ) -> Way:
     """The combination of degrees that the plan has, with its problem."""
     model, options, degrees = request.model, request.options, plan.degrees
-    target = calibrated(target, ([node] for node in node_chain.chain_nodes(model)))
+    target = calibrated(target, ([node] for node in chain_nodes(model)))
     settings = node_chain.PipelineSettings(
         stages=degrees.pipeline,
         micro_batches=options.micro_batches,

@@ -17,8 +17,9 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.graph.constants import constant_values
+from mcm_compiler.graph.constants import chain_nodes, constant_values
 from mcm_models.pipelines.problem import Floats, PipelineProblem, Schedule, device_row
+from mcm_passes.parallelism.decisions.step_cost import BACKWARD_PER_FORWARD
 
 CHEAP_TIME, CHEAP_WEIGHTS = 1e-2, 1e-4
 """A value is computed again on every stage, and not sent, if all that it is computed from takes at
@@ -93,15 +94,6 @@ def node_chain(model: ir.Model, cost_model: CostModel) -> NodeChain:
         articulation=count == 1,
         readers=readers,
     )
-
-
-def chain_nodes(model: ir.Model, constant: Set[ir.Value] | None = None) -> list[ir.Node]:
-    """The ops of the chain: all in graph order, but for those that compute from weights alone.
-
-    Such ops run once, before any micro-batch.
-    """
-    known = constant_values(model.graph) if constant is None else constant
-    return [node for node in model.graph if not all(v in known for v in node.outputs)]
 
 
 def _is_weight(value: ir.Value) -> bool:
@@ -292,9 +284,6 @@ Optimizer = Literal["sgd", "momentum", "adam", "adafactor"]
 STATE_PER_WEIGHT = {"sgd": 0.0, "momentum": 1.0, "adam": 2.0, "adafactor": 0.0}
 """Optimiser state in multiples of the weights: none, a velocity, two moments (Kingma and Ba 2015),
 or rows and columns of factored moments, which are negligible (Shazeer and Stern 2018)."""
-
-BACKWARD_PER_FORWARD = 2.0
-"""Products for the gradients of the input and of the weights, each as large as the forward one."""
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from mcm_compiler.additions import other_targets
 from mcm_compiler.api import run_passes
-from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.planning import PlanAnswer, PlanEstimate, PlanOptions, PlanRequest
 from mcm_compiler.contracts.replication import REPLICATION
@@ -28,6 +28,7 @@ from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, ParallelPl
 from mcm_compiler.contracts.sharding.sharding import shard_value
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.constants import chain_nodes
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.ir.shapes.inference import infer_shapes
 from mcm_compiler.options import CompileOptions
@@ -36,9 +37,7 @@ from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, d
 from mcm_passes.parallelism.classes.provenance import explain, render, why, why_conflict
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
-from mcm_passes.parallelism.pipelines.node_chain import chain_nodes
 from mcm_passes.parallelism.plans import operator_choice
-from mcm_passes.parallelism.plans.cluster_plan import plan_for_cluster
 from mcm_passes.parallelism.rules.graph_rules import missing_rules, rules_of
 from mcm_passes.parallelism.sharded_graph.sharded_graph import shard_graph
 from mcm_passes.rewriting.simplification.constant_folding import fold_constants, fold_static_shapes
@@ -131,10 +130,8 @@ class AutoMap:
 
     def plan(self, request: PlanRequest) -> PlanAnswer:
         """See `mcm_compiler.contracts.planning.Planner.plan`."""
-        if isinstance(target := request.target, ClusterTarget):
-            found = plan_for_cluster(request, target)
-        else:
-            found = plan_for_ring(request, target)
+        other = other_targets(request.target)
+        found = plan_for_ring(request) if other is None else other.planned(request)
         return replace(found, diagnostics=(*missing_rules(request.model), *found.diagnostics))
 
     def why(
@@ -267,7 +264,7 @@ def make_plannable(model: ir.Model) -> None:
 PIPELINE = "simplify,fuse,annotate_cost,parallelize,partition"
 
 
-def plan_for_ring(request: PlanRequest, target: Target) -> PlanAnswer:
+def plan_for_ring(request: PlanRequest) -> PlanAnswer:
     """The plan that a compile would follow, with ops divided over `operator` chips if asked.
 
     Ops are not divided unless that is asked for: what they gain in time, chips that work on
@@ -278,7 +275,7 @@ def plan_for_ring(request: PlanRequest, target: Target) -> PlanAnswer:
         CompileError: MCM-S065 for training, MCM-P018 for degrees that the package does not have,
             and as the passes of a compile.
     """
-    options = request.options
+    options, target = request.options, cast("Target", request.target)
     if options.training:
         raise CompileError.of(
             "MCM-S065",

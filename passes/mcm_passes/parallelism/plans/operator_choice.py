@@ -17,13 +17,13 @@ from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
 from mcm_passes.parallelism.decisions import constraints, decision_objective, decision_problem
 from mcm_passes.parallelism.decisions.count_oracle import OracleDecision, best_decision
 from mcm_passes.parallelism.decisions.step_cost import (
+    BACKWARD_PER_FORWARD,
     DeviceGroup,
     StepCost,
     batch_class_of,
     seconds_by_model,
     step_cost,
 )
-from mcm_passes.parallelism.pipelines.node_chain import BACKWARD_PER_FORWARD
 
 LEAST_DEGREE = 2
 

@@ -20,7 +20,6 @@ from mcm_compiler import CompileOptions, compile_model, load_target
 from mcm_compiler.api import run_passes
 from mcm_compiler.cli.main import cli
 from mcm_compiler.components.asked_target import without_chips
-from mcm_compiler.components.cluster_loading import load_cluster
 from mcm_compiler.components.cost_choice import (
     ChosenCosts,
     CostBasis,
@@ -35,6 +34,7 @@ from mcm_compiler.components.cost_files import (
     user_files,
     with_cost_model_text,
 )
+from mcm_compiler.components.plannable_targets import load_cluster
 from mcm_compiler.components.target_loading import target_from_text
 from mcm_compiler.contracts.cost import CostModel, KnowsViews, NodeCost
 from mcm_compiler.contracts.target import Target

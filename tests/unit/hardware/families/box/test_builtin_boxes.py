@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
-from mcm_compiler.components.cluster_loading import load_cluster, load_plannable
+from mcm_compiler.components.plannable_targets import load_cluster, load_plannable
 from mcm_compiler.components.target_loading import load_package, load_target, package_from_text
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.diagnostics import CompileError

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 
-from mcm_models.zoo.layers.graph_builder import GraphBuilder
+from mcm_models.graph_builder import GraphBuilder
 from mcm_models.zoo.layers.recurrent_layers import TimeAxis
 from mcm_models.zoo.nmt import NormalisedAttention
 

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from mcm_models.zoo.layers.graph_builder import GraphBuilder
+from mcm_models.graph_builder import GraphBuilder
 from mcm_models.zoo.layers.recurrent_layers import SequenceLoss
 
 STEPS, BATCH, HIDDEN, VOCAB = 5, 3, 4, 7

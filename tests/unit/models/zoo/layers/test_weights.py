@@ -7,7 +7,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from mcm_models.zoo.layers.graph_builder import after_relu, around, keeps_variance, random_tensor
+from mcm_models.graph_builder import after_relu, around, keeps_variance, random_tensor
 
 
 def test_values_depend_on_name_and_seed_alone():

@@ -22,7 +22,7 @@ def planned(model: ir.Model, **options) -> ParallelPlan:
     asked = PlanOptions(**options)
     target = load_target("mcm4")
     request = PlanRequest(model=model, name="chain", target=target, options=asked)
-    return plan_for_ring(request, target).plan
+    return plan_for_ring(request).plan
 
 
 @pytest.mark.parametrize("degree", [None, 1])

@@ -7,11 +7,11 @@ from dataclasses import replace
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.components.cluster_loading import load_cluster
+from mcm_compiler.components.plannable_targets import load_cluster
 from mcm_compiler.contracts.planning import PlanAnswer, PlanOptions, PlanRequest
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.parallelism.plans import cluster_plan
-from mcm_passes.parallelism.plans.cluster_plan import plan_for_cluster
+from mcm_passes.parallelism.clusters import cluster_plan
+from mcm_passes.parallelism.clusters.cluster_plan import plan_for_cluster
 
 CHAIN = """g (float[{rows},512] x, float[512,512] wu, float[512,512] wv) => (float[{rows},512] y) {{
   a = MatMul(x, wu)
@@ -28,7 +28,7 @@ def planned(model: ir.Model, **options) -> PlanAnswer:
     target = load_cluster("config-a")
     asked = PlanOptions(**options)
     request = PlanRequest(model=model, name="chain", target=target, options=asked)
-    return plan_for_cluster(request, target)
+    return plan_for_cluster(request)
 
 
 def test_a_plan_compares_no_more_combinations_than_it_may(imported) -> None:
@@ -36,9 +36,9 @@ def test_a_plan_compares_no_more_combinations_than_it_may(imported) -> None:
     request = PlanRequest(
         model=chain(imported, 64), name="chain", target=target, options=asked, evaluations=2
     )
-    found = plan_for_cluster(request, target)
+    found = plan_for_cluster(request)
     assert len(found.estimates) == found.evaluations == 2
-    assert len(plan_for_cluster(replace(request, evaluations=99), target).estimates) > 2
+    assert len(plan_for_cluster(replace(request, evaluations=99)).estimates) > 2
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4, 8, 12, 15])

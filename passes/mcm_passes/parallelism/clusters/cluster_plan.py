@@ -19,12 +19,11 @@ from mcm_compiler.contracts.cluster import Cluster, ClusterTarget
 from mcm_compiler.contracts.planning import PlanAnswer, PlanEstimate, PlanOptions, PlanRequest
 from mcm_compiler.contracts.sharding import parallel_plan
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.constants import chain_nodes
 from mcm_compiler.text.units import bytes_text, count_text
 from mcm_models.pipelines.problem import Pipeline
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
-from mcm_passes.parallelism.pipelines import node_chain
-from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
-from mcm_passes.parallelism.plans.cluster_ways import (
+from mcm_passes.parallelism.clusters.cluster_ways import (
     Batch,
     Way,
     choices,
@@ -34,6 +33,8 @@ from mcm_passes.parallelism.plans.cluster_ways import (
     way_of,
     with_start,
 )
+from mcm_passes.parallelism.pipelines import node_chain
+from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
 from mcm_passes.parallelism.plans.operator_choice import (
     LEAST_DEGREE,
     asks_to_divide,
@@ -49,7 +50,7 @@ _EQUAL = 1e-9
 """Relative; a way that equals the best one is worth its exact cuts."""
 
 
-def plan_for_cluster(request: PlanRequest, target: ClusterTarget) -> PlanAnswer:
+def plan_for_cluster(request: PlanRequest) -> PlanAnswer:
     """The fastest combination by the formulas.
 
     The plan that the request starts from is one of them; where that leaves servers idle, so does
@@ -62,7 +63,8 @@ def plan_for_cluster(request: PlanRequest, target: ClusterTarget) -> PlanAnswer:
     """
     model, name, progress = request.model, request.name, request.progress
     options = request.options
-    target = calibrated(target, ([node] for node in node_chain.chain_nodes(model)))
+    cluster_target = cast("ClusterTarget", request.target)
+    target = calibrated(cluster_target, ([node] for node in chain_nodes(model)))
     cluster = target.cluster
     _check_degrees(cluster, target.name, options)
     progress("dimension classes")
@@ -73,7 +75,7 @@ def plan_for_cluster(request: PlanRequest, target: ClusterTarget) -> PlanAnswer:
         training=options.training,
         optimizer=cast("node_chain.Optimizer", options.optimizer),
     )
-    if not node_chain.chain_nodes(model):
+    if not chain_nodes(model):
         raise CompileError.of(
             "MCM-I004",
             "no op depends on an input of the model, so there is nothing to place",
