@@ -70,6 +70,15 @@ FILE_MODULE = "mcm_plugin_"
 """How names of modules of one-file plug-ins begin."""
 
 
+def loaded_plugins() -> list[Path]:
+    """The plug-in files that were run in this process, in that order."""
+    return [
+        Path(module.__file__).resolve()
+        for name, module in list(sys.modules.items())
+        if name.startswith(FILE_MODULE) and module.__file__ is not None
+    ]
+
+
 def load_plugin(path: Path) -> None:
     """Runs a one-file plug-in, whose decorators register its components; once per process.
 

@@ -206,6 +206,10 @@ JUNIT = asked("path", "", "Write a JUnit XML file, too.")
 PLUGIN = asked(
     "paths", "", "Python file whose decorators register components. Repeatable.", (), metavar="PATH"
 )
+SCHEDULER = asked(
+    "text", "", "Address of a Dask scheduler whose workers do the work, such as "
+    "tcp://10.0.0.1:8786; they see the same files.",
+)  # fmt: skip
 TARGET = asked("text", "Target", "Name, or a TOML file.", "mcm36", shown="mcm36",
                names="TARGETS FILE")  # fmt: skip
 

@@ -149,6 +149,7 @@ class ExploreOptions:
         front: what fronts are of; empty for all that is known.
         jobs: points that are compiled at once; None for as many as there are cores.
         resume: go on with what the journal holds.
+        scheduler: address of a Dask scheduler whose workers compile the points.
     """
 
     # fmt: off
@@ -168,6 +169,10 @@ class ExploreOptions:
     resume: bool = asked(
         "flag", "Input", "Go on with an exploration that was interrupted, from the journal next to "
         "--json.",
+    )
+    scheduler: str | None = asked(
+        "text", "", "Address of a Dask scheduler whose workers compile the points, such as "
+        "tcp://10.0.0.1:8786; they see the same files.",
     )
     # fmt: on
 

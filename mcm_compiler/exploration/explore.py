@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from pathlib import Path, PurePath
 from typing import Any, Final
 
@@ -15,10 +16,12 @@ from mcm_compiler.api import prepare_model
 from mcm_compiler.arrays.types import Bools
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.replication import Placement
 from mcm_compiler.contracts.requests import ExploreOptions, Measure
 from mcm_compiler.contracts.target import OrdersKeys, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.diagnostics.refusals import is_of_the_moment
+from mcm_compiler.execution.workers import other_files, results_of_workers
 from mcm_compiler.exploration.journal import (
     Exploration,
     ExploredModel,
@@ -34,8 +37,15 @@ from mcm_compiler.pipeline.passes import parse_pipeline, print_pipeline
 from mcm_compiler.processes.side_by_side import usable_cores
 from mcm_compiler.report.versions import versions
 from mcm_compiler.results.points import PlacedPoint, without_placement
-from mcm_compiler.variants.points import Prepared, failed_point, faster, no_slower, points_of
-from mcm_compiler.variants.prepared_model import split_pipeline
+from mcm_compiler.variants.points import (
+    Prepared,
+    failed_point,
+    faster,
+    no_slower,
+    point_of,
+    points_of,
+)
+from mcm_compiler.variants.prepared_model import kept_copy, split_pipeline
 from mcm_compiler.variants.sensitivities import content_text
 
 _ROWS = 256
@@ -150,7 +160,8 @@ def explore(
 
     Raises:
         CompileError: MCM-U060 for a pipeline that simulates nothing, MCM-U061 and MCM-U062 for
-            sweeps, MCM-U063 for a journal, also one of a model that has changed since.
+            sweeps, MCM-U063 for a journal, also one of a model that has changed since; as
+            `results_of_workers`.
     """
     options = request.options
     load_level(options.level)  # an unknown one is told before anything is read
@@ -204,7 +215,7 @@ class _Work:
             if one.target is not None and index not in points
         }
         indices = [*asked]
-        found = points_of(prepared, [*asked.values()], self.at_once, warm=True)
+        found = self._points(name, prepared, sha256, [*asked.values()])
         for number, (which, point) in enumerate(found, start=1):
             points[indices[which]] = point
             # A kill may reach the process of a point first.
@@ -214,6 +225,21 @@ class _Work:
             self.progress(f"{shown}: {number} of {len(asked)} points")
         self._raise(prepared, points)
         return self._explored(shown, sha256, points)
+
+    def _points(
+        self,
+        name: str,
+        prepared: Prepared,
+        sha256: str,
+        asked: Sequence[tuple[Target, tuple[Placement, ...]]],
+    ) -> Iterable[tuple[int, PlacedPoint]]:
+        if (scheduler := self.request.asked.scheduler) is None:
+            return points_of(prepared, asked, self.at_once, warm=True)
+        if not asked:
+            return ()
+        model = pickle.dumps((name, self.request.target, self.request.options, sha256))
+        works = [partial(_point_on_worker, model, *one) for one in asked]
+        return enumerate(results_of_workers(scheduler, works))
 
     def _raise(self, prepared: Prepared, points: dict[int, PlacedPoint]) -> None:
         """Compiles variants again that are slower than one with less, from its placement."""
@@ -270,6 +296,28 @@ class _Work:
             for one, lies, fact in zip(self.variants, front, facts, strict=True)
         ]
         return {"name": name, "sha256": sha256, "measures": measures, "points": rows, "faults": []}
+
+
+def _point_on_worker(model: bytes, target: Target, known: tuple[Placement, ...]) -> PlacedPoint:
+    try:
+        prepared = _prepared_on_worker(model)
+    except CompileError as error:
+        return failed_point(error.diagnostics)
+    return point_of(replace(prepared, model=kept_copy(prepared.model)), target, known)
+
+
+@lru_cache(maxsize=1)
+def _prepared_on_worker(model: bytes) -> Prepared:
+    """Imports a model for all its points on a worker.
+
+    Raises:
+        CompileError: MCM-L015 where its file is not that of the command; as `prepare_model`.
+    """
+    name, target, options, sha256 = pickle.loads(model)  # noqa: S301 - from the command
+    prepared = prepare_model(name, target, options)
+    if SOURCE.get(prepared.model).sha256 != sha256:
+        raise other_files("the file of a worker is not the one that the command has read", name)
+    return prepared
 
 
 def _is_less(one: Settings, other: Settings, more: Mapping[str, bool]) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from mcm_compiler.api import compile_model
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
 from mcm_compiler.components.cost_files import user_files
+from mcm_compiler.contracts.requests import silent
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import read_npz
@@ -65,10 +66,11 @@ def measured(
     target: str,
     device: str | None,
     inputs: Path | None,
-    progress: Callable[[str], None],
     most: int | None = None,
     known: Path | None = None,
     kept: Path | None = None,
+    *,
+    progress: Callable[[str], None] = silent,
 ) -> Measurement:
     """Measures a compiled folder, or a model that is compiled for a target first.
 
@@ -77,10 +79,10 @@ def measured(
         target: of a model.
         device: its name; None for that of the target.
         inputs: an `.npz` file; None for random inputs.
-        progress: called with each step.
         most: distinct kernels of each chip that are timed alone; None for all.
         known: kernels of other models, to choose them by.
         kept: as of `measure_folder`.
+        progress: called with each step.
 
     Raises:
         CompileError: MCM-C004 for a file that cannot be read; as `device_of`, `compile_model`,

@@ -79,6 +79,8 @@ def answer_of_server(
 ) -> bytes | int:
     """As `bounded_child.answer_of_child`, in a child of a process without threads.
 
+    It works in the folder that this process works in now.
+
     Args:
         work: picklable.
         growth_bytes: as there.
@@ -91,7 +93,7 @@ def answer_of_server(
         ChildDiedError: if the other process cannot be started, or dies.
     """
     global _server
-    request = pickle.dumps((work, growth_bytes, cpu_s))
+    request = pickle.dumps((os.getcwd(), work, growth_bytes, cpu_s))
     with _one_at_a_time:
         try:
             if _server is None or _server.owner != os.getpid():
@@ -142,13 +144,14 @@ def main(descriptor: int, parent: int) -> None:
             head += _received(connection, _LENGTH.size - len(head))
             request = _received(connection, _LENGTH.unpack(head)[0])
             # It comes from the process that started this one, which is trusted.
-            work, growth_bytes, cpu_s = pickle.loads(request)  # noqa: S301
+            folder, work, growth_bytes, cpu_s = pickle.loads(request)  # noqa: S301
             del request
             (writing,) = descriptors
             own = os.getpid()
             child = os.fork()
             if child == 0:
                 connection.close()
+                os.chdir(folder)
                 serve(work, writing, growth_bytes, cpu_s, own)
             os.close(writing)
             del work

@@ -19,7 +19,9 @@ from mcm_compiler.ci.baseline import (
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.execution.workers import results_of_workers
 from mcm_compiler.plugin_files import load_plugin
+from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.processes.staging import write_changed
 from mcm_compiler.project import cell_work
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
@@ -47,6 +49,7 @@ class BuildOptions:
         strict: whether what is not proven fails a cell.
         plugins: files that register components; all of the project and the command line.
         html: whether a page is written next to each output folder.
+        scheduler: address of a Dask scheduler whose workers work on the cells instead.
     """
 
     jobs: int
@@ -57,6 +60,7 @@ class BuildOptions:
     html: bool = False
     accept: bool = False
     whole: bool = True
+    scheduler: str | None = None
 
 
 def build(
@@ -84,7 +88,7 @@ def build(
 
     Raises:
         CompileError: before the first cell: MCM-U030 for a baseline that is not there, MCM-B019 and
-            MCM-A002 for the cache, and as `load_plugin`.
+            MCM-A002 for the cache, and as `load_plugin` and `results_of_workers`.
     """
     run = _Build(project, options)
     run.look_up(cells)
@@ -95,7 +99,7 @@ def build(
             load_plugin(path)
     work = partial(cell_work.work_on, diagnose)
     try:
-        with closing(work_on_all(jobs, work, cell_work.lost, prepare, options.jobs)) as results:
+        with closing(_results(jobs, work, prepare, options)) as results:
             for cell in cells:
                 hit = run.hits.get(cell.folder)
                 result = hit if hit is not None and run.is_ready(cell) else next(results)
@@ -114,6 +118,21 @@ def build(
     finally:
         for cell in cells:
             remove_empty(run.output, cell.folder)
+
+
+def _results(
+    jobs: Sequence[cell_work.CellJob],
+    work: Callable[[cell_work.CellJob], cell_work.CellResult],
+    prepare: Callable[[], None],
+    options: BuildOptions,
+) -> Generator[cell_work.CellResult]:
+    if options.scheduler is None or not jobs:
+        return work_on_all(jobs, work, cell_work.lost, prepare, options.jobs)
+    works = [partial(work, job) for job in jobs]
+    lost = CrashJournal()
+    return results_of_workers(
+        options.scheduler, works, lambda index: cell_work.lost(jobs[index], None, lost)
+    )
 
 
 class _Build:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.cli.verb import FILE, FORMAT, JUNIT, argument, fields_of, verb
+from mcm_compiler.cli.verb import FILE, FORMAT, JUNIT, SCHEDULER, argument, fields_of, verb
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.option_fields import asked, options_of
 
@@ -36,6 +36,7 @@ def command(
     jobs: int | None = asked(
         "whole", "", "Cells that are worked on at once (as many as cores).", low=1
     ),
+    scheduler: str | None = SCHEDULER,
     no_cache: bool = asked("flag", "", "Compile everything, and keep nothing."),
     baseline: Path | None = asked(
         "path", "Verification", "Output folder of an earlier build to compare with, instead of the "
@@ -105,6 +106,7 @@ def command(
         paged,
         accept,
         not only,
+        scheduler,
     )
     reports = BuildReports(
         project,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,10 @@ def command(
     known: Path | None = asked(
         "path", "Input", "For --most: kernels of other models to choose by, from mcmc calibrate."
     ),
+    scheduler: str | None = asked(
+        "text", "", "Address of a Dask scheduler, such as tcp://10.0.0.1:8786: one of its workers, "
+        "which sees the same files, measures the machine that it is on.",
+    ),
     output: Path | None = asked("path", "", "Table to write (MODEL.TARGET.times.csv).", short="-o"),
     force: bool = FORCE,
     output_format: str = FORMAT,
@@ -62,11 +67,15 @@ def command(
     from mcm_compiler.cli.output_files import refuse_existing, write_with_parents
     from mcm_compiler.cli.show import show_diagnostics
     from mcm_compiler.cli.verbs.compile import default_folder
+    from mcm_compiler.contracts.requests import silent
+    from mcm_compiler.execution.workers import results_of_workers
     from mcm_compiler.measuring.measurement import measured, measured_by_busy
     from mcm_compiler.measuring.times_files import SUFFIX, machine_file, times_text
 
     if known is not None and most is None:
         raise click.UsageError("--known needs --most")
+    if busy and scheduler is not None:
+        raise click.UsageError("--busy runs nothing that --scheduler could run elsewhere")
     folder = Path(model) if Path(model).is_dir() else None
     stem = default_folder(model, target).name if folder is None else folder.resolve().name
     table = output or Path(f"{stem}{SUFFIX}")
@@ -79,9 +88,11 @@ def command(
             found = measured_by_busy(folder, device, busy)
         else:
             kept = table.with_name(f"{table.name}.sessions")
-            found = measured(
-                model, target, device, inputs, progress or (lambda text: None), most, known, kept
-            )
+            given = model, target, device, inputs, most, known, kept
+            if scheduler is None:
+                found = measured(*given, progress=progress or silent)
+            else:
+                (found,) = results_of_workers(scheduler, [partial(measured, *given)])
     show_diagnostics(found.result.diagnostics)
     name = str(found.machine["name"])
     write_with_parents(table, times_text(found.result.kernels, name).encode("utf-8"))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.processes.jobs import open_jobs
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_passes.families.ring.learning.jobs import open_jobs
 from mcm_study.cells import Cell, KeptCells, Record
 from mcm_study.curves import sample_counts
 from mcm_study.methods import Method, run_method

@@ -20,11 +20,11 @@ from mcm_compiler.contracts.training import (
     TrainingRequest,
     TrainingResult,
 )
+from mcm_compiler.processes.jobs import Jobs, open_jobs
 from mcm_compiler.processes.staging import appended_file, write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models import training_run
 from mcm_models.training_run import Tell
-from mcm_passes.families.ring.learning.jobs import Jobs, open_jobs
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, transferring
 from mcm_passes.families.ring.learning.tasks import Score, fine_tuned, zero_shot
 from mcm_passes.families.ring.learning.training_problems import (

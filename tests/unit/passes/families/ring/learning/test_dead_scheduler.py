@@ -12,8 +12,8 @@ import time
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.families.ring.learning import jobs
-from mcm_passes.families.ring.learning.jobs import open_jobs
+from mcm_compiler.processes import jobs
+from mcm_compiler.processes.jobs import open_jobs
 
 pytest.importorskip("distributed")
 

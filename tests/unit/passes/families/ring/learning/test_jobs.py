@@ -12,8 +12,8 @@ import time
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.processes.jobs import MAX_LOSSES, Jobs, open_jobs
 from mcm_models.policy.layout import POLICIES, PolicyCard, initial_weights
-from mcm_passes.families.ring.learning.jobs import MAX_LOSSES, Jobs, open_jobs
 from mcm_passes.families.ring.learning.tasks import fine_tuned, zero_shot
 
 NUM_JOBS = 6
@@ -74,7 +74,7 @@ def test_apart_scores_are_the_same_and_a_killed_process_loses_nothing(
 
 
 def test_a_job_that_kills_its_workers_is_given_up(monkeypatch):
-    monkeypatch.setattr("mcm_passes.families.ring.learning.jobs.MAX_LOSSES", 1)
+    monkeypatch.setattr("mcm_compiler.processes.jobs.MAX_LOSSES", 1)
     with open_jobs(1) as jobs:
         ticket = jobs.submit(os._exit, 3)
         with pytest.raises(CompileError) as caught:

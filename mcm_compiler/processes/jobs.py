@@ -16,7 +16,7 @@ from concurrent.futures import (
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.dask_client import dask_client
 from mcm_compiler.processes.interruption import deaf_children
 from mcm_compiler.processes.one_thread import use_one_thread
@@ -31,6 +31,10 @@ CLOSE_S = 1.0
 PROBE_S = 5.0
 """How often a scheduler is asked whether it is there while a result is waited for, and how long it
 has for an answer."""
+
+
+class LostJobError(CompileError):
+    """MCM-L010 for a job that ends each worker that it is given to."""
 
 
 class Jobs:
@@ -129,12 +133,9 @@ class Jobs:
     def _count_loss(self, ticket: int, error: Exception) -> None:
         self._losses[ticket] = self._losses.get(ticket, 0) + 1
         if self._losses[ticket] > MAX_LOSSES:
-            raise CompileError.of(
-                "MCM-L010",
-                f"a job lost its worker {self._losses[ticket]} times, last by "
-                f"{type(error).__name__}",
-                at="the workers",
-            ) from error
+            message = f"a job lost its worker {self._losses[ticket]} times, last by "
+            message += type(error).__name__
+            raise LostJobError(Diagnostic("MCM-L010", message, "the workers")) from error
 
 
 class InlineExecutor(Executor):
