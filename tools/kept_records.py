@@ -48,6 +48,10 @@ class KeptRecords:
             return None
         return record
 
+    def all(self) -> list[Record]:
+        """The records, each of another key."""
+        return [*self._by_key.values()]
+
     def keep(self, record: Record) -> None:
         """Appends a record, which has a `key`."""
         record = record | {self._code_field: self.code}
