@@ -153,8 +153,8 @@ def measured(model: str) -> Record:
 def changes(model: str) -> list[float]:
     """Differences of the times of kernels between two measurements, as shares of their mean."""
     seconds = np.array([measured(model)["seconds"] for _ in range(2)])
-    mean_s = seconds.mean(axis=0)
-    return (abs(np.diff(seconds, axis=0)[0]) / mean_s)[mean_s > 0.0].tolist()
+    one, other = seconds[:, seconds.any(axis=0)]
+    return (2.0 * abs(one - other) / (one + other)).tolist()
 
 
 def _columns(opened: OpenedFolder, times: Mapping[str, tuple[float, float]]) -> Record:
