@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,8 +22,10 @@ from mcm_compiler.contracts.replication import DIVISION
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.contracts.zoo import PREFIX
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.constants import constant_values
+from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.ir.reading.importer import read_open_model
-from mcm_compiler.ir.rewriting.writer import large_tensors
+from mcm_compiler.ir.rewriting.writer import EXTERNAL_FROM_BYTES
 from mcm_compiler.ir.shapes.context_sizes import tokens_dimension
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import parse_pipeline, print_pipeline
@@ -141,7 +144,7 @@ def compile_profiles(
             path.rename(stage.path / path.name)
         stored, manifests = StoredWeights(stage.path), [read_manifest(stage.path)]
         for profile in further:
-            with _named(profile):
+            with _named(profile, first):
                 found = compiled(profile, _settled(model, target, asked[profile.name], lead))
                 folder = apart.path / profile.name
                 manifests.append(read_manifest(folder))
@@ -166,14 +169,28 @@ def compile_profiles(
     return tuple(replace(result, folder=output) for result in results)
 
 
+_LACK_OF_MEMORY = frozenset(
+    {"MCM-P004", "MCM-P005", "MCM-P008", "MCM-P015", "MCM-P016", "MCM-P030", "MCM-P080"}
+)
+"""Codes of what may be otherwise without the weights and states of another profile."""
+
+
 @contextmanager
-def _named(profile: Profile) -> Generator[None]:
-    """Diagnostics of what runs here say which profile they are about."""
+def _named(profile: Profile, lead: Profile | None = None) -> Generator[None]:
+    """Names the profile in diagnostics; lack of memory next to that of `lead` is MCM-P088."""
     try:
         yield
     except CompileError as error:
-        about = f"profile {quote(profile.name)}"
-        raise CompileError([one.within(about) for one in error.diagnostics]) from error.__cause__
+        about, found = f"profile {quote(profile.name)}", error.diagnostics
+        if lead is not None:
+            there = f"weights and states are where profile {quote(lead.name)} has them: "
+            found = [
+                Diagnostic("MCM-P088", there + one.message, at=one.at)
+                if one.code in _LACK_OF_MEMORY
+                else one
+                for one in found
+            ]
+        raise CompileError([one.within(about) for one in found]) from error.__cause__
 
 
 def _asked(
@@ -231,11 +248,18 @@ def _places(lead: CompileResult) -> dict[str, int]:
     found: dict[str, int] = {}
     for chip in lead.chips or ():
         held = {name for pair in chip.states for name in (pair.past, pair.present)}
-        large = {id(tensor) for tensor in large_tensors(chip.model)}
+        large = {value for value in constant_values(chip.model.graph) if _is_large(value)}
         for node in chip.model.graph:
             values = [value for value in (*node.inputs, *node.outputs) if value is not None]
             if (node.name or "") in placed and any(
-                value.name in held or id(value.const_value) in large for value in values
+                value.name in held or value in large for value in values
             ):
                 found.setdefault(node.name or "", chip.chip)
     return found
+
+
+def _is_large(weight: ir.Value) -> bool:
+    sizes = static_dims(weight.shape)
+    if sizes is None or weight.dtype is None:
+        return True
+    return math.prod(sizes) * max(weight.dtype.itemsize, 1) >= EXTERNAL_FROM_BYTES

@@ -13,6 +13,7 @@ import onnxruntime as ort
 import pytest
 
 from mcm_compiler import profiles as profiles_module
+from mcm_compiler.api import compile_model
 from mcm_compiler.artifact.manifest import read_manifest
 from mcm_compiler.artifact.profiles import profile_folder
 from mcm_compiler.checking.check import check_folder
@@ -274,6 +275,20 @@ def test_a_weight_that_the_first_profile_lacks_is_refused(tmp_path, monkeypatch)
     assert "'of_long' of 4.0 KiB" in fault.message
 
 
+@pytest.mark.parametrize("shape_only", ["false", "true"])
+def test_ops_with_dequantised_or_placeholder_weights_have_places(shape_only):
+    model = f"zoo:llama-tiny{{layers=1,weights=qdq,shape_only={shape_only}}}"
+    lead = compile_model(model, "mcm4", QUICK)
+    products = [
+        (node.name, chip.chip)
+        for chip in lead.chips
+        for node in chip.model.graph
+        if "_proj/MatMul" in node.name or "lm_head/MatMul" in node.name
+    ]
+    assert len(products) == 8
+    assert set(products) <= set(profiles_module._places(lead).items())
+
+
 def test_states_and_pipelines_that_are_elsewhere_are_found(compiled):
     folder, _ = compiled["mha"]
     manifest = read_manifest(folder)
@@ -304,3 +319,19 @@ def test_profiles_that_do_not_fit_together_are_refused(compiled, tmp_path, monke
     )
     assert fault.code == "MCM-P088"
     assert "that the others keep there" in fault.message
+
+
+def test_a_profile_that_does_not_fit_next_to_the_first_names_it(compiled, tmp_path):
+    folder, _ = compiled["mha"]
+    target = tmp_path / "small.toml"
+    text = (folder / "target.toml").read_text()
+    target.write_text(re.sub(r"(?m)^sram_mib = .*", f"sram_mib = {1 / 16}", text))
+    asked = parse_profiles(("decode:seq=1,past=8", "prefill:seq=512,past=0"), {})
+    with pytest.raises(CompileError) as caught:
+        compile_profiles(
+            folder.with_name("decoder.onnx"), target, QUICK, asked, output=tmp_path / "o"
+        )
+    fault = caught.value.diagnostics[0]
+    assert fault.code == "MCM-P088"
+    assert "where profile 'decode' has them: " in fault.message
+    assert fault.at.startswith("profile 'prefill'")

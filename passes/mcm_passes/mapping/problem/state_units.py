@@ -125,7 +125,7 @@ def too_many_sequences(sequences: int, why: str, fit: int | None = None) -> Diag
         why: what is lacking.
         fit: upper bound of those that fit, None where none is known.
     """
-    most = "" if fit is None else f"; by their sizes, at most {fit} fit"
+    most = "" if fit is None else f"; by weights and states alone, at most {fit} fit"
     return Diagnostic(
         "MCM-P080",
         f"the states of {sequences} sequences do not fit: {why}{most}",

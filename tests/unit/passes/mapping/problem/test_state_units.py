@@ -118,7 +118,7 @@ def test_sequences_that_do_not_fit_are_refused_with_those_that_do(make):
         problem_of(made)
     (told,) = caught.value.diagnostics
     assert (told.code, told.at) == ("MCM-P080", "option sequences")
-    assert "a chip has 64.0 KiB; by their sizes, at most 128 fit" in told.message
+    assert "a chip has 64.0 KiB; by weights and states alone, at most 128 fit" in told.message
     fits = make(CACHE, [("past", "present")], sequences=128, sram=1 << 16)
     assert "past" in problem_of(fits).weight_names
 
