@@ -17,9 +17,6 @@ from mcm_compiler.ci.figures import Figures, OpTime, figures_of, program_op_time
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.zoo import build_zoo_model
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.graph.dimension_formulas import names_in
-from mcm_compiler.graph.dimensions import check_known, free_inputs, sizes_of
-from mcm_compiler.ir.reading.importer import parse_file
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.processes.crash_journal import CrashJournal, is_heard
 from mcm_compiler.processes.garbage import reclaim
@@ -50,6 +47,8 @@ def options_of_each(models: Sequence[str], options: CompileOptions) -> tuple[Com
     """
     if not options.dims and not options.shapes:
         return (options,) * len(models)
+    from mcm_compiler.graph.dimensions import check_known
+
     symbols = [input_symbols(model) for model in models]
     known = [found for found in symbols if found is not None]
     if len(known) == len(symbols):
@@ -88,6 +87,10 @@ def input_symbols(model: str) -> Symbols | None:
 @functools.lru_cache(maxsize=4)
 def _symbols(model: str, _stamp: tuple[int, int] | None) -> Symbols:
     """The same, kept for the targets of a model, which need it one after the other."""
+    from mcm_compiler.graph.dimension_formulas import names_in
+    from mcm_compiler.graph.dimensions import free_inputs, sizes_of
+    from mcm_compiler.ir.reading.importer import parse_file
+
     if model.startswith(zoo.PREFIX):
         inputs = free_inputs(build_zoo_model(model.removeprefix(zoo.PREFIX)))
         sizes = {value.name or "": sizes_of(value) or () for value in inputs}
