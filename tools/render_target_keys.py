@@ -12,12 +12,12 @@ from mcm_hardware.descriptions.package_schema import (
     KIND_KEYS,
     OVERRIDE_KEYS,
     OVERRIDE_TABLE,
-    PLACE_TABLE,
-    STORAGE_BITS,
-    STORAGE_TABLE,
     STREAM_TABLE,
 )
 from mcm_hardware.descriptions.target_schema import (
+    PLACE_TABLE,
+    STORAGE_BITS,
+    STORAGE_TABLE,
     Choice,
     Flag,
     Key,

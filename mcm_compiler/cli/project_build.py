@@ -26,9 +26,8 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.staging import appended_file, refuse_irregular
 from mcm_compiler.project.build import BuildOptions, build
 from mcm_compiler.project.cell_record import to_data
-from mcm_compiler.project.cells import Cell
 from mcm_compiler.project.places import INDEX
-from mcm_compiler.project.records import ProjectFile
+from mcm_compiler.project.records import Cell, ProjectFile
 from mcm_compiler.project.summary import counts_text, summary_markdown
 from mcm_compiler.project.verdicts import CellOutcome, unused_sizes
 from mcm_compiler.report.versions import versions

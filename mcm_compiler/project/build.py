@@ -25,9 +25,8 @@ from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.processes.staging import write_changed
 from mcm_compiler.project import cell_work
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
-from mcm_compiler.project.cells import Cell
 from mcm_compiler.project.content import Content, environment_digest, file_digest
-from mcm_compiler.project.records import ProjectFile
+from mcm_compiler.project.records import Cell, ProjectFile
 from mcm_compiler.project.verdicts import CellOutcome, judged
 from mcm_compiler.text.json_text import UnreadableError
 

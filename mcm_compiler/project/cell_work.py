@@ -32,7 +32,7 @@ from mcm_compiler.project.cell_record import (
     CheckStepRecord,
     StoredDiagnostic,
 )
-from mcm_compiler.project.cells import Cell
+from mcm_compiler.project.records import Cell
 from mcm_compiler.results.strictness import UNPROVEN_CODE
 
 if TYPE_CHECKING:

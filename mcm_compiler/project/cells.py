@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -23,42 +22,6 @@ MAX_CELLS = 100_000
 """More than anybody builds; a pattern that matches a whole disk stops here."""
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One compile of a build.
-
-    Attributes:
-        model: path relative to the project's folder, or `zoo:NAME`.
-        folder: its output folder below that of the build; its name in summaries as well.
-        target: a name, or a path relative to the project's folder.
-        dims: sizes of symbolic dimensions.
-        lenient: names of `dims` that a model may lack.
-        inputs: path of an `.npz` file relative to the project's folder, or None.
-        options: fields of `CompileOptions` besides `dims` and `input`.
-        thresholds: what is asked of the figures.
-        expected: a failure that is known on this target, or None.
-        place: in the project file.
-        sources: of options, by their field of `CompileOptions`.
-    """
-
-    model: str
-    folder: PurePosixPath
-    target: str
-    dims: Mapping[str, int]
-    lenient: frozenset[str]
-    inputs: str | None
-    options: Mapping[str, Any]
-    thresholds: records.Thresholds
-    expected: records.ExpectedFailure | None
-    place: str
-    sources: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    @property
-    def title(self) -> str:
-        """How the cell is named."""
-        return str(self.folder)
-
-
 def target_names(plugins: tuple[Path, ...]) -> Callable[[str], bool]:
     """Return whether a name is a target's; plug-in files run when one is not known without them.
 
@@ -75,7 +38,9 @@ def target_names(plugins: tuple[Path, ...]) -> Callable[[str], bool]:
     return known
 
 
-def cells_of(project: records.ProjectFile, known_target: Callable[[str], bool]) -> tuple[Cell, ...]:
+def cells_of(
+    project: records.ProjectFile, known_target: Callable[[str], bool]
+) -> tuple[records.Cell, ...]:
     """All cells in the order of the file.
 
     Args:
@@ -90,7 +55,7 @@ def cells_of(project: records.ProjectFile, known_target: Callable[[str], bool]) 
     """
     reader = TableReader(project.description)
     refuse_overlapping_folders(project, reader)
-    cells: list[Cell] = []
+    cells: list[records.Cell] = []
     for selected in select_models(project, reader):
         for profile in selected.section.profiles:
             cells += _cells_of_profile(project, selected, profile)
@@ -137,7 +102,7 @@ def names_in_the_way(project: records.ProjectFile) -> tuple[set[str], set[str]]:
     return refused, {*first}
 
 
-def only(cells: Collection[Cell], patterns: Collection[str]) -> tuple[Cell, ...]:
+def only(cells: Collection[records.Cell], patterns: Collection[str]) -> tuple[records.Cell, ...]:
     """The cells that one of the patterns matches, or all where there is none.
 
     A pattern is compared with the cell's name, the model's name and path, and the target; `*` also
@@ -148,7 +113,7 @@ def only(cells: Collection[Cell], patterns: Collection[str]) -> tuple[Cell, ...]
     """
     if not patterns:
         return tuple(cells)
-    chosen: dict[PurePosixPath, Cell] = {}
+    chosen: dict[PurePosixPath, records.Cell] = {}
     for pattern in patterns:
         hits = {cell.folder: cell for cell in cells if _matches(cell, pattern)}
         if not hits:
@@ -163,14 +128,14 @@ def only(cells: Collection[Cell], patterns: Collection[str]) -> tuple[Cell, ...]
     return tuple(cell for cell in cells if cell.folder in chosen)
 
 
-def _matches(cell: Cell, pattern: str) -> bool:
+def _matches(cell: records.Cell, pattern: str) -> bool:
     names = (cell.title, cell.model, cell.target, *map(str, cell.folder.parents))
     return any(fnmatchcase(name, pattern) for name in names)
 
 
 def _cells_of_profile(
     project: records.ProjectFile, selected: SelectedModel, profile: records.Profile
-) -> list[Cell]:
+) -> list[records.Cell]:
     section = selected.section
     model_settings = section.settings.over(project.defaults)
     of_file = profile.settings.over(model_settings)
@@ -180,7 +145,7 @@ def _cells_of_profile(
     asked_of_all = project.defaults.dims.keys() if selected.alone else model_settings.dims.keys()
     asked_of_all |= project.over.dims.keys()
     strict = profile.settings.dims.keys() | (section.settings.dims if selected.alone else set())
-    cells: list[Cell] = []
+    cells: list[records.Cell] = []
     for target in targets:
         for level in settings.levels or (None,):
             folder = selected.name / profile.name / _folder_name(target)
@@ -188,7 +153,7 @@ def _cells_of_profile(
                 folder /= f"O{_folder_name(str(level))}"
             known = expected is not None and (not expected.targets or target in expected.targets)
             cells.append(
-                Cell(
+                records.Cell(
                     selected.model,
                     folder,
                     target,
@@ -236,7 +201,7 @@ def is_path(target: str) -> bool:
 
 def _refuse_unknown_targets(
     project: records.ProjectFile,
-    cells: list[Cell],
+    cells: list[records.Cell],
     known_target: Callable[[str], bool],
     reader: TableReader,
 ) -> None:
@@ -302,15 +267,15 @@ def tables_of(project: records.ProjectFile) -> list[tuple[tuple[str | int, ...],
     return found
 
 
-def _refuse_shared_folders(cells: list[Cell]) -> None:
+def _refuse_shared_folders(cells: list[records.Cell]) -> None:
     """Raises MCM-B008 if a cell would have the folder of another one, or one inside it."""
     if pairs := _shared_folders(cells):
         raise CompileError([_shared(cell, other) for cell, other in pairs])
 
 
-def _shared_folders(cells: list[Cell]) -> list[tuple[Cell, Cell]]:
+def _shared_folders(cells: list[records.Cell]) -> list[tuple[records.Cell, records.Cell]]:
     """Cells whose folder is that of another one, or inside it, each with that one."""
-    first: dict[str, Cell] = {}
+    first: dict[str, records.Cell] = {}
     pairs = [
         (cell, other)
         for cell in cells
@@ -325,7 +290,7 @@ def _shared_folders(cells: list[Cell]) -> list[tuple[Cell, Cell]]:
     return pairs
 
 
-def _shared(cell: Cell, other: Cell) -> Diagnostic:
+def _shared(cell: records.Cell, other: records.Cell) -> Diagnostic:
     return Diagnostic(
         "MCM-B008",
         f"{quote(cell.model)} for {quote(cell.target)} and {quote(other.model)} for "

@@ -24,7 +24,8 @@ from typing import Any, Protocol, cast
 
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.project.cells import Cell, is_path
+from mcm_compiler.project.cells import is_path
+from mcm_compiler.project.records import Cell
 from mcm_compiler.report.versions import DISTRIBUTIONS
 from mcm_compiler.text.toml_description import parse_description, read_description
 

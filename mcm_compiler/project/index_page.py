@@ -27,8 +27,8 @@ from mcm_compiler.page.contents import (
 )
 from mcm_compiler.project import summary
 from mcm_compiler.project.cell_record import CellFigures
-from mcm_compiler.project.cells import Cell
 from mcm_compiler.project.places import INDEX
+from mcm_compiler.project.records import Cell
 from mcm_compiler.project.verdicts import CellOutcome
 from mcm_compiler.report.verdict.words import line_text, optimality_line
 from mcm_compiler.report.versions import versions

@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.project.records import ProjectFile
+from mcm_compiler.project.records import Cell, ProjectFile
 from mcm_compiler.project.table_reader import TableReader
-
-if TYPE_CHECKING:
-    from mcm_compiler.project.cells import Cell
 
 INDEX = "index.html"
 """The index of the pages, in the folder of the output folders."""

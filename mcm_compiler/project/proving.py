@@ -18,7 +18,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
-from mcm_compiler.project.cells import Cell
+from mcm_compiler.project.records import Cell
 
 if TYPE_CHECKING:
     from mcm_compiler.checking.check import CheckReport

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mcm_compiler.text.toml_description import KeyPath, TomlDescription
@@ -187,3 +187,39 @@ class ProjectFile:
     def root(self) -> Path:
         """The folder that paths are relative to."""
         return self.path.absolute().parent
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One compile of a build.
+
+    Attributes:
+        model: path relative to the project's folder, or `zoo:NAME`.
+        folder: its output folder below that of the build; its name in summaries as well.
+        target: a name, or a path relative to the project's folder.
+        dims: sizes of symbolic dimensions.
+        lenient: names of `dims` that a model may lack.
+        inputs: path of an `.npz` file relative to the project's folder, or None.
+        options: fields of `CompileOptions` besides `dims` and `input`.
+        thresholds: what is asked of the figures.
+        expected: a failure that is known on this target, or None.
+        place: in the project file.
+        sources: of options, by their field of `CompileOptions`.
+    """
+
+    model: str
+    folder: PurePosixPath
+    target: str
+    dims: Mapping[str, int]
+    lenient: frozenset[str]
+    inputs: str | None
+    options: Mapping[str, Any]
+    thresholds: Thresholds
+    expected: ExpectedFailure | None
+    place: str
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def title(self) -> str:
+        """How the cell is named."""
+        return str(self.folder)

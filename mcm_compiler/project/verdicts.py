@@ -12,9 +12,9 @@ from msgspec import structs
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiagnostic
-from mcm_compiler.project.cells import Cell, tables_of
+from mcm_compiler.project.cells import tables_of
 from mcm_compiler.project.proving import PROVEN_CODE
-from mcm_compiler.project.records import ProjectFile
+from mcm_compiler.project.records import Cell, ProjectFile
 from mcm_compiler.results.strictness import Outcome
 from mcm_compiler.text.units import percent_text, rate_text, seconds_text
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import MOST_KINDS
 from mcm_compiler.text.toml_description import KeyPath
-from mcm_hardware.descriptions.package_schema import CHIP_TABLE, PLACE_TABLE
-from mcm_hardware.descriptions.target_schema import Key
+from mcm_hardware.descriptions.target_schema import CHIP_TABLE, PLACE_TABLE, Key
 
 if TYPE_CHECKING:
     from mcm_hardware.descriptions.description_reader import DescriptionReader

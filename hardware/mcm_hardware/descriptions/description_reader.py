@@ -16,7 +16,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.toml_description import KeyPath, parse_description
 from mcm_hardware.descriptions import target_schema
 from mcm_hardware.descriptions.chip_tables import ChipTable, read_chip_tables
-from mcm_hardware.descriptions.package_schema import CHIP_TABLE, STORAGE_BITS, STORAGE_TABLE
+from mcm_hardware.descriptions.target_schema import CHIP_TABLE, STORAGE_BITS, STORAGE_TABLE
 
 MAX_FAULTS = 50
 """Faults that are spelled out; a hostile file can have a hundred thousand."""

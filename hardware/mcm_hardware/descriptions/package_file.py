@@ -15,11 +15,9 @@ from mcm_hardware.descriptions.chip_tables import ChipTable, read_chips, read_pl
 from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.descriptions.package_schema import (
     AREA_TABLE,
-    CHIP_TABLE,
     ENERGY_TABLE,
     OVERRIDE_KEYS,
     OVERRIDE_TABLE,
-    PLACE_TABLE,
     STREAM_TABLE,
     PackageForm,
     area_costs,
@@ -27,6 +25,7 @@ from mcm_hardware.descriptions.package_schema import (
     of_kind,
 )
 from mcm_hardware.descriptions.support_keys import read_support, shared_support
+from mcm_hardware.descriptions.target_schema import CHIP_TABLE, PLACE_TABLE
 from mcm_hardware.tensors.storage_widths import StorageWidths
 
 if TYPE_CHECKING:

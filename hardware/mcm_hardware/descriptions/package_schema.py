@@ -18,6 +18,8 @@ from mcm_hardware.descriptions.target_schema import (
     BANDWIDTH,
     COST_KEYS,
     LATENCY_US,
+    PLACE_TABLE,
+    STORAGE_TABLE,
     Choice,
     DescriptionForm,
     Flag,
@@ -110,18 +112,6 @@ def area_costs(values: Mapping[str, Any]) -> AreaCosts | None:
         return None
     return AreaCosts(**{path.removeprefix(f"{AREA_TABLE}."): v for path, v in given.items()})
 
-
-STORAGE_TABLE = "storage_bits"
-"""The one table with free keys: names of ONNX types."""
-
-STORAGE_BITS = (1, 2, 4, 6, 8, 16, 32, 64, 128, 256)
-"""Widths that an element may have in SRAM."""
-
-CHIP_TABLE = "chip"
-"""The table of the chip, or the array of tables of its kinds, which have `KIND_KEYS` as well."""
-
-PLACE_TABLE = "place"
-"""The table with the chips of each kind, by names of kinds."""
 
 OVERRIDE_TABLE = "override"
 """The array of tables for chips that differ from `[chip]`; its keys are `OVERRIDE_KEYS`."""

@@ -8,7 +8,8 @@ import onnx_ir as ir
 
 from mcm_hardware.chip.chip_spec import ChipSpec, PackageSpec
 from mcm_hardware.descriptions.description_reader import DescriptionReader
-from mcm_hardware.descriptions.package_schema import CHIP_TABLE, PackageForm
+from mcm_hardware.descriptions.package_schema import PackageForm
+from mcm_hardware.descriptions.target_schema import CHIP_TABLE
 
 Section = dict[str, str | float]
 

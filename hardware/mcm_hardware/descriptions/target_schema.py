@@ -7,6 +7,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+STORAGE_TABLE = "storage_bits"
+"""The one table with free keys: names of ONNX types."""
+
+STORAGE_BITS = (1, 2, 4, 6, 8, 16, 32, 64, 128, 256)
+"""Widths that an element may have in SRAM."""
+
+CHIP_TABLE = "chip"
+"""The table of the chip, or the array of tables of its kinds, which have `KIND_KEYS` as well."""
+
+PLACE_TABLE = "place"
+"""The table with the chips of each kind, by names of kinds."""
+
 
 @dataclass(frozen=True)
 class Number:

@@ -7,9 +7,9 @@ forward pass made on its way is computed again, since an op keeps it to itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import onnx_ir as ir
 
@@ -19,6 +19,7 @@ from mcm_compiler.contracts.gradients import (
     GradientRule,
     NotDifferentiable,
 )
+from mcm_compiler.registry import GRADIENT_RULES
 from mcm_passes.differentiation.rules.operands import Gradients
 
 Forward = Callable[[GradientRequest], Sequence[ir.Value | None]]
@@ -95,10 +96,7 @@ def _swept(
 
 
 def _rule_of(node: ir.Node) -> GradientRule:
-    # The table holds rules that are composed, and is complete only when these are asked.
-    from mcm_passes.differentiation.onnx_rules import ONNX_GRADIENTS
-
-    rule = ONNX_GRADIENTS.get(node.op_type)
+    rule = cast("Mapping[str, GradientRule]", GRADIENT_RULES.get("onnx")).get(node.op_type)
     if rule is None:
         raise NotDifferentiable(f"its {node.op_type} has no gradient rule")
     return rule

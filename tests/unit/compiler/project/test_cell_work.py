@@ -10,8 +10,7 @@ from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiagnostic
 from mcm_compiler.project.cell_work import CellJob, is_lasting, lost
-from mcm_compiler.project.cells import Cell
-from mcm_compiler.project.records import Thresholds
+from mcm_compiler.project.records import Cell, Thresholds
 from tests.generators.example_result import example_verdict
 
 FIGURES = CellFigures(10.0, 0.1, 0.2, 0.05, 0.5, 3, example_verdict())

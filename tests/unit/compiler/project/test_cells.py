@@ -9,8 +9,9 @@ import pytest
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.project.cells import Cell, cells_of, only
+from mcm_compiler.project.cells import cells_of, only
 from mcm_compiler.project.reader import parse_project
+from mcm_compiler.project.records import Cell
 
 
 @pytest.fixture

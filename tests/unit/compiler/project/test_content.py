@@ -10,9 +10,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from mcm_compiler.project.cells import Cell
 from mcm_compiler.project.content import Content, environment_digest, external_data
-from mcm_compiler.project.records import Thresholds
+from mcm_compiler.project.records import Cell, Thresholds
 from tests.generators.mlp_files import write_network
 
 CELL = Cell(

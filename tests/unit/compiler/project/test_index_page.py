@@ -14,9 +14,8 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiagnostic
-from mcm_compiler.project.cells import Cell
 from mcm_compiler.project.index_page import Build, index_bytes
-from mcm_compiler.project.records import ExpectedFailure, Thresholds
+from mcm_compiler.project.records import Cell, ExpectedFailure, Thresholds
 from mcm_compiler.project.verdicts import judged
 from tests.generators.example_result import example_verdict
 

@@ -9,8 +9,7 @@ import pytest
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiagnostic
-from mcm_compiler.project.cells import Cell
-from mcm_compiler.project.records import ExpectedFailure, Thresholds
+from mcm_compiler.project.records import Cell, ExpectedFailure, Thresholds
 from mcm_compiler.project.summary import MAX_BYTES, counts_text, summary_markdown
 from mcm_compiler.project.verdicts import judged
 from mcm_compiler.results.strictness import exit_code
