@@ -1,8 +1,10 @@
 """How long one measured evaluation of a partition takes: compiled, and run as a ring of processes.
 
+    PYTHONPATH=. python tools/bench/ring_evaluation.py
+
 `MODEL_CHIPS_s` is the elapsed time of one evaluation as by `tools/reproduce/mcm_ring.py`: a
-partition is compiled, its chips run as processes, and outputs are compared. The bar is for an idle
-machine: where the load is above 1 before the start, the figures are shown without it.
+partition is compiled, its chips run as processes, and outputs are compared. `MODEL_CHIPS_cpu_s` are
+CPU seconds of all processes. Bars are for an idle machine: the load at the start is printed.
 """
 
 from __future__ import annotations
@@ -16,6 +18,9 @@ from pathlib import Path
 from harness.bars import Bar, median_bar
 from harness.command_line import Settings, run_script
 
+BAR_S = 0.5
+"""Of an evaluation on two cores."""
+
 PARTITIONS = 5
 """Of each model, after one that warms the caches."""
 
@@ -26,9 +31,9 @@ def measure(settings: Settings) -> list[Bar]:
     from mcm_compiler.contracts.partition import PARTITION_PROBLEM
     from tools.kept_records import KeptRecords
     from tools.reproduce.machines.ring_periods import DATA, PASSES, Run, options, random_chips
-    from tools.reproduce.machines.ring_searches import CHIPS, ENOUGH_S, MODELS
+    from tools.reproduce.machines.ring_searches import CHIPS, ENOUGH_S, MODELS, cpu_seconds
 
-    bar = 0.5 if os.getloadavg()[0] <= 1.0 else float("inf")
+    print(f"load at the start: {os.getloadavg()[0]:.1f}", file=sys.stderr)
     bars: list[Bar] = []
     for model in MODELS[: 1 if settings.quick else None]:
         for chips in CHIPS:
@@ -36,13 +41,16 @@ def measure(settings: Settings) -> list[Bar]:
                 run = Run(model, chips, Path(scratch), KeptRecords(DATA, "code"), ENOUGH_S)
                 found, _, _ = run_passes(model, run.target, options(PASSES))
                 problem = PARTITION_PROBLEM.get(found)
-                seconds: list[float] = []
+                seconds: list[tuple[float, float]] = []
                 for seed in range(PARTITIONS + 1):
-                    chip_of, start_s = random_chips(problem, chips, seed), time.perf_counter()
+                    chip_of = random_chips(problem, chips, seed)
+                    start_s, start_cpu_s = time.perf_counter(), cpu_seconds()
                     run.record(f"cut-{seed}", chip_of)
-                    seconds.append(time.perf_counter() - start_s)
+                    seconds.append((time.perf_counter() - start_s, cpu_seconds() - start_cpu_s))
             name = model.removeprefix("zoo:").partition("{")[0].replace("-", "_")
-            bars.append(median_bar(f"{name}_{chips}_s", seconds[1:], bar))
+            elapsed_s, cpu_s = map(list, zip(*seconds[1:], strict=True))
+            bars.append(median_bar(f"{name}_{chips}_s", elapsed_s, BAR_S))
+            bars.append(median_bar(f"{name}_{chips}_cpu_s", cpu_s, 2 * BAR_S))
     return bars
 
 
