@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,11 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.checking.check import check_folder
+from mcm_compiler.contracts.partition import PARTITION_PROBLEM
 from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.contracts.replication import DIVISION, REPLICATION
 from mcm_compiler.contracts.sharding.divisions import DIVISION_BOUND
 from mcm_compiler.machines.machine import OFF_PACKAGE_ROOT
 from mcm_compiler.options import CompileOptions
+from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.parallelism.divisions import comparison
 
 TARGET = Path(__file__).parents[1] / "data" / "targets" / "set36.toml"
@@ -133,3 +136,32 @@ def test_a_level_streams_where_no_partition_of_the_undivided_model_fits(tmp_path
     assert DIVISION.get(model) in comparison.FOR_STREAMS
     assert REPLICATION.get(model).replicas == 2
     assert any("`--replicas 2 --round 1`" in one.message for one in notes)
+
+
+def test_an_input_takes_memory_until_its_last_reader(tmp_path: Path) -> None:
+    pooled: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    graph = helper.make_graph(
+        [
+            helper.make_node("GlobalAveragePool", ["x"], ["t"], "shrink"),
+            helper.make_node("Mul", ["t", "w"], ["h"], "grow"),
+            helper.make_node("MaxPool", ["h"], ["p"], "pool", **pooled),
+            helper.make_node("GlobalAveragePool", ["p"], ["s"], "shrink again"),
+            helper.make_node("Mul", ["s", "v"], ["m"], "grow again"),
+            helper.make_node("GlobalAveragePool", ["m"], ["y"], "end"),
+        ],
+        "input",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 700, 700])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, 1, 1])],
+        [
+            numpy_helper.from_array(np.ones((1, 1, side, side), np.float32), name)
+            for name, side in (("w", 560), ("v", 300))
+        ],
+    )
+    path = tmp_path / "input.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    passes = "fuse,annotate_cost,parallelize,partition,legalize,split,lower"
+    model, _, _ = run_passes(path, TARGET, CompileOptions(passes=passes, chips=1))
+    (chip,) = PROGRAM.get(model).chips
+    assert not PROGRAM.get(model).overflows
+    (need,) = evaluate(PARTITION_PROBLEM.get(model).at_need(), np.zeros(6, np.int32)).memory_bytes
+    assert need <= chip.high_water_bytes

@@ -114,9 +114,10 @@ def _own_tensors(problem: PartitionProblem) -> Longs:
     """`[N]`, the least bytes that what a unit reads and makes takes on its chip while it runs.
 
     What comes from the host arrives in all slots of a channel, and so does a view of it that
-    another chip makes. What goes to the host leaves from as many. Whatever else a unit reads or
-    makes takes its size at least: either it crosses a link, or it is held. A tensor and its views
-    count once, and what is in a weight not at all.
+    another chip makes. Off rings it takes its size once where weights may be streamed, since it may
+    be among the activations. What goes to the host leaves from as many slots. Whatever else a unit
+    reads or makes takes its size at least: either it crosses a link, or it is held. A tensor and
+    its views count once, and what is in a weight not at all.
     """
     slots, units = problem.limits.channel_slots, problem.num_units
     room, root = tensor_sizes(problem), memory_roots(problem.tensor_alias)
@@ -127,7 +128,8 @@ def _own_tensors(problem: PartitionProblem) -> Longs:
     single = problem.one_kernel[reader]
     # A graph input arrives even where only its shape is wanted.
     counts = (problem.tensor_touched & (single | from_host)) | ~inside[tensor]
-    read_share = np.where(from_host, slots, 1)[counts]
+    arriving = 1 if problem.streams and not problem.on_ring else slots
+    read_share = np.where(from_host, arriving, 1)[counts]
     # What nobody else reads in memory, not even as a view, may stay in registers.
     maker = np.maximum(problem.tensor_producer, 0)
     others = problem.tensor_touched & (root[tensor] >= 0)

@@ -142,8 +142,11 @@ def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> Dem
     cloned = (kinds & CLONED) > 0
     sizes = np.where(cloned, 0, problem.tensor_bytes)
     slots = np.where(cloned, 0, limits.channel_slots * room)
-    sent, live, made = slots, room, np.where(cloned, room, 0)
+    received, sent, live, made = slots, slots, room, np.where(cloned, room, 0)
     if problem.memory == "need":
+        if problem.streams and not problem.on_ring:
+            # Inputs may be among the activations, and only until their last reader.
+            received = np.where(kinds & FROM_HOST, 0, slots)
         needed = needed_sizes(problem)
         if own_buffers:
             kinds &= ~SENT_ONCE
@@ -168,7 +171,7 @@ def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> Dem
         Demand(tensor, Trigger.PASSED, Resource.BUSY, passed_s),
         Demand(tensor, Trigger.COPIED, Resource.BUSY, copied_s),
         Demand(tensor, Trigger.MADE, Resource.HELD, made),
-        Demand(tensor, Trigger.RECEIVED, Resource.HELD, slots),
+        Demand(tensor, Trigger.RECEIVED, Resource.HELD, received),
         Demand(tensor, Trigger.SENT, Resource.HELD, sent),
         Demand(tensor, Trigger.PASSED, Resource.HELD, slots),
         Demand(tensor, Trigger.STAYS, Resource.LIVE, live),
