@@ -38,6 +38,15 @@ def play_together(target: Target, pipelines: int) -> bool:
     return pipelines > 1 and bool(machine_of(target).shared_channels)
 
 
+def one_stands_for_all(
+    target: Target, program: LoweredProgram, pipelines: int, chips_each: int
+) -> bool:
+    """Return whether only one of the pipelines that have to be simulated together is simulated."""
+    count = len(program.transfers) + sum(len(chip.kernels) for chip in program.chips)
+    many = chips_each == 1 and count * pipelines > MOST_TOGETHER
+    return many and play_together(target, pipelines)
+
+
 def simulate_pipelines(
     target: Target, program: LoweredProgram, inferences: int, pipelines: int, chips_each: int
 ) -> SimulationResult:
@@ -62,8 +71,7 @@ def simulate_pipelines(
     simulator = simulator_of(target)
     if not play_together(target, pipelines):
         return simulator.run(program, inferences)
-    count = len(program.transfers) + sum(len(chip.kernels) for chip in program.chips)
-    if chips_each == 1 and count * pipelines > MOST_TOGETHER:
+    if one_stands_for_all(target, program, pipelines, chips_each):
         return _served_last(simulator, program, inferences, pipelines, machine_of(target))
     together = side_by_side(program, pipelines, chips_each, machine_of(target))
     found = simulator.run(together, inferences)

@@ -29,6 +29,7 @@ from mcm_compiler.graph.constants import (
 )
 from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.placements.side_by_side import one_stands_for_all
 from mcm_compiler.report import activity, bottleneck, cost_section, host_section, state_section
 from mcm_compiler.report.hardware import energy_section, sensitivity_section
 from mcm_compiler.report.hardware.figures import finite, gap
@@ -240,6 +241,10 @@ def _replication(sources: Sources) -> ReplicationFacts:
     }
     if manifest.round > 1:
         facts["round"] = manifest.round
+    if simulation is not None and (program := sources.program) is not None:
+        sides = manifest.replicas, manifest.chips_each
+        if one_stands_for_all(sources.target, program, *sides):
+            facts["simulated_replicas"] = 1
     return facts
 
 

@@ -164,7 +164,11 @@ def simulator_sentence(simulator: str, figures: Mapping[str, Any]) -> str:
     played = "round" if figures.get("round", round_of(figures)) > 1 else "inference"
     text = f"simulator {simulator}, {count_text(figures['inferences'], played)}"
     steady = figures.get("steady_from")  # reports of the first release lack it
-    return text if steady is None else f"{text}, steady from number {steady}"
+    text = text if steady is None else f"{text}, steady from number {steady}"
+    sides = figures.get("replication") or figures
+    if (few := sides.get("simulated_replicas")) is None:
+        return text
+    return f"{text}; {few} of {sides['replicas']} replicas simulated, with the transfers of all"
 
 
 def diagnostics_sentence(diagnostics: list[dict[str, Any]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,16 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.entry.run_folder import read_compiled, simulation_data
 from mcm_compiler.contracts.partition import PARTITION_PROBLEM
 from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.contracts.replication import DIVISION, REPLICATION
 from mcm_compiler.contracts.sharding.divisions import DIVISION_BOUND
 from mcm_compiler.machines.machine import OFF_PACKAGE_ROOT
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.placements.side_by_side import MOST_TOGETHER, simulate_pipelines
+from mcm_compiler.report.details import details_of
+from mcm_compiler.report.sentences import simulator_sentence
 from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.parallelism.divisions import comparison
 
@@ -83,6 +88,23 @@ def test_what_shares_reads_is_proven(two_products: Path, tmp_path: Path) -> None
     assert result.verification is not None
     assert result.verification.holds
     assert all(step.holds for step in check_folder(tmp_path / "out").steps)
+
+
+def test_the_report_says_that_one_replica_stands_for_all(
+    two_products: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "; 1 of 2 replicas simulated, with the transfers of all"
+    options = CompileOptions(passes=f"{PASSES},emit", replicas=2, level=0, chips=2)
+    monkeypatch.setattr("mcm_compiler.placements.side_by_side.MOST_TOGETHER", 0)
+    compile_model(two_products, TARGET, options, output=tmp_path / "out")
+    report = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
+    assert line in details_of(report)["simulation"]
+    opened = read_compiled(tmp_path / "out")
+    for most in (0, MOST_TOGETHER):
+        monkeypatch.setattr("mcm_compiler.placements.side_by_side.MOST_TOGETHER", most)
+        played = simulate_pipelines(opened.target, opened.program, 1, 2, 1)
+        said = line in simulator_sentence("", simulation_data(played, opened))
+        assert said is (most == 0)
 
 
 def test_a_round_of_what_a_chip_holds_is_placed_once() -> None:

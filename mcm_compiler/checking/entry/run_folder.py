@@ -17,6 +17,7 @@ from mcm_compiler.contracts.target import machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import array_of_type
 from mcm_compiler.graph.constants import placeable_nodes
+from mcm_compiler.placements.side_by_side import one_stands_for_all
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.report import activity, bottleneck
 
@@ -237,6 +238,8 @@ def simulation_data(simulation: SimulationResult, opened: gate.OpenedFolder) -> 
     limits = target.limits.first(opened.manifest.chips_each or target.limits.num_chips)
     period_s = simulation.period_s / opened.manifest.at_once
     flight = {"sequences": program.sequences} if program.sequences else {}
+    if one_stands_for_all(target, program, replicas, opened.manifest.chips_each):
+        flight["simulated_replicas"] = 1
     ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
     machine = machine_of(target)
     return {

@@ -178,6 +178,8 @@ class ReplicationFacts(TypedDict):
             under cost_model.
         round: inferences that each pipeline computes together; missing where it is 1. Seconds of
             one pipeline, of its chips and links, and bytes of links are then those of a round.
+        simulated_replicas: replicas that were simulated in place of all, with the transfers of all
+            over shared channels; missing where none stands for others.
         considered: all numbers of pipelines that count: any other leaves each pipeline as many
             chips as a larger one that is listed.
         chips: what every used chip of the package runs, all pipelines included; reports of earlier
@@ -189,6 +191,7 @@ class ReplicationFacts(TypedDict):
     pipeline_period_s: Amount | None
     pipeline_bound_s: Amount | None
     round: NotRequired[Count]
+    simulated_replicas: NotRequired[Count]
     considered: list[CountFacts]
     chips: NotRequired[list[RoleRow]]
 
