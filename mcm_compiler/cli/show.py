@@ -38,11 +38,16 @@ def show_json(data: Any) -> None:
     click.echo(json_text.dump(data).encode("utf-8", "backslashreplace"), nl=False)
 
 
-def show_report(report: Mapping[str, Any]) -> None:
-    """Writes a report, in colour if stdout is a terminal."""
+def show_report(report: Mapping[str, Any], *, full: bool) -> None:
+    """Write a report or its verdict alone, in colour if stdout is a terminal."""
     from mcm_compiler.report.terminal import report_view
 
-    show_view(report_view(report, width=view_width(), ascii_only=_ascii_only()))
+    show_view(report_view(report, width=view_width(), ascii_only=_ascii_only(), full=full))
+
+
+def show_next_steps(folder: Path) -> None:
+    """Write where the rest of a folder's report is, for people at a terminal."""
+    click.echo(f"full report: mcmc report {printable(str(folder))} --full", err=True)
 
 
 def show_simulation(simulation: dict[str, Any]) -> None:

@@ -201,6 +201,7 @@ PROFILE = asked(
 
 FORCE = asked("flag", "", "Replace what is there already.")
 FORMAT = form_of_result()
+FULL = asked("flag", "", "Print the whole report: details, hardware changes, bars per chip.")
 HTML = asked("flag", "", "Write a page to look at, too: OUTPUT.html, beside the folder.")
 JUNIT = asked("path", "", "Write a JUnit XML file, too.")
 PLUGIN = asked(

@@ -40,12 +40,21 @@ def plain_text(view: View, *, ascii_only: bool = False) -> str:
 
 
 def report_view(
-    report: Mapping[str, Any], *, width: int = PLAIN_WIDTH, ascii_only: bool = False
+    report: Mapping[str, Any],
+    *,
+    width: int = PLAIN_WIDTH,
+    ascii_only: bool = False,
+    full: bool = True,
 ) -> View:
-    """The report as a view with bars for `width` columns."""
+    """The report as a view with bars for `width` columns; its verdict alone if not `full`."""
     report = printable_data(report)
     verdict = claims.verdict_of(report)
     ends = (report["model"]["name"], report["target"]["name"], verdict["basis"])
+    first_screen = headline_view(
+        ends, verdict["lines"], verdict["good"], width, ascii_only=ascii_only
+    )
+    if not full:
+        return first_screen
     styles = {"diagnostics": "yellow"}
     details = [
         (label, Text(text, styles.get(label, "")))
@@ -53,7 +62,7 @@ def report_view(
         if label != "shared channels"  # a line of their own below
     ]
     parts: list[View] = [
-        headline_view(ends, verdict["lines"], verdict["good"], width, ascii_only=ascii_only),
+        first_screen,
         Text(),
         _labelled(details, width),
     ]

@@ -127,7 +127,7 @@ def test_the_report_in_the_readme_is_what_the_command_prints(tmp_path: Path, run
     )
     (tmp_path / "build" / "demo").mkdir(parents=True)
     run(make)
-    verdict, _, _ = run(compile_).partition("\n\n")
+    verdict, _, _ = run(compile_).partition("\nwrote ")
     assert shown.splitlines() == verdict.splitlines()
 
 

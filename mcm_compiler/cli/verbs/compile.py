@@ -177,7 +177,7 @@ def _compile_one(
     if output_format == "json":
         show.show_json(compiled.report)
     else:
-        show.show_report(compiled.report or {})
+        show.show_report(compiled.report or {}, full=False)
     if timings:
         show.show_timings(result.timings)
     show.wrote(folder)
@@ -190,6 +190,8 @@ def _compile_one(
 
         write_assignment(assignment_out, chip_of_op(result.problem, result.partition), "chip")
         show.wrote(assignment_out)
+    if output_format != "json":
+        show.show_next_steps(folder)
     outcome = guard.compared(compiled, before, None)
     show_diagnostics(outcome.diagnostics[len(compiled.diagnostics) :])
     if outcome.comparison is not None:
@@ -243,11 +245,13 @@ def _compile_profiles(
     else:
         for name, report in reports.items():
             click.echo(f"profile {name}")
-            show.show_report(report)
+            show.show_report(report, full=False)
     if timings:
         for result in results:
             show.show_timings(result.timings)
     show.wrote(folder)
+    if output_format != "json":
+        show.show_next_steps(folder)
     return exit_code(outcomes)
 
 

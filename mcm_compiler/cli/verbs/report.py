@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcm_compiler.cli.show import show_diagnostics, show_json, show_page, show_report, show_verdict
-from mcm_compiler.cli.verb import FOLDER, FORCE, PROFILE, form_of_result, verb
+from mcm_compiler.cli.verb import FOLDER, FORCE, FULL, PROFILE, form_of_result, verb
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.text.option_fields import asked
 
@@ -23,6 +23,7 @@ def command(
     html: Path | None = asked(
         "new file", "", "Write a page to look at, too: one file, no network."
     ),
+    full: bool = FULL,
     profile: str | None = PROFILE,
     force: bool = FORCE,
     output_format: str = form_of_result("markdown"),
@@ -35,7 +36,7 @@ def command(
     from mcm_compiler.report.markdown import render_markdown
 
     if (other := other_folder(folder)) is not None:
-        _show_other(other.opened(folder, True), output_format, html)
+        _show_other(other.opened(folder, True), output_format, html, full)
         return
     given, folder = folder, profile_folder(folder, profile)
     path = folder / layout.REPORT if folder.is_dir() else folder
@@ -47,7 +48,7 @@ def command(
             markdown = render_markdown(report).encode("utf-8", "backslashreplace")
             click.echo(markdown, nl=False)
         else:
-            show_report(report)
+            show_report(report, full=full)
         if html is not None:
             from mcm_compiler.page.compiled_page import compiled_page
             from mcm_compiler.page.contents import Compiled
@@ -64,14 +65,14 @@ def command(
         show_diagnostics([note])
 
 
-def _show_other(folder: OtherFolder, output_format: str, html: Path | None) -> None:
+def _show_other(folder: OtherFolder, output_format: str, html: Path | None, full: bool) -> None:
     """The report of a folder of another verb, whose figures are proven."""
     if output_format == "json":
         show_json(folder.data)
     elif output_format == "markdown":
         click.echo(folder.text, nl=False)
     else:
-        show_verdict(folder.ends, folder.lines, folder.tables)
+        show_verdict(folder.ends, folder.lines, folder.tables if full else ())
     if html is not None:
         show_page(html, folder.page())
 

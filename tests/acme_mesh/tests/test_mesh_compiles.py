@@ -77,7 +77,7 @@ def test_the_folder_holds_and_is_simulated_and_reported(folder: Path) -> None:
     assert simulated["period_s"] == report["period_s"]
     assert report["period_s"] >= report["lower_bound_s"] > 0
     assert report["target"]["family"] == "acme_mesh"
-    shown = invoke("report", str(folder)).output
+    shown = invoke("report", str(folder), "--full").output
     assert "routes of the family acme_mesh" in shown
     assert "busiest link, to" in shown
 

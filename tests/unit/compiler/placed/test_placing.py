@@ -59,7 +59,7 @@ def test_tables_lie_in_the_folder_with_their_hashes(placed: Path) -> None:
 def test_the_report_names_the_cost_models(placed: Path) -> None:
     text = (placed / "report.md").read_text()
     assert f"| cost model | {GPU_TIMES} | of k40 |" in text
-    shown = CliRunner().invoke(cli, ["report", str(placed)])
+    shown = CliRunner().invoke(cli, ["report", str(placed), "--full"])
     assert GPU_TIMES in shown.stdout
 
 

@@ -18,11 +18,14 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.registry import PASSES
 from mcm_compiler.report.report_data import build_report
-from mcm_compiler.report.terminal import report_text
+from mcm_compiler.report.terminal import plain_text, report_view
 from mcm_compiler.text import json_text
 from tests.generators.example_result import example_model, example_result
 
 Calls = list[dict[str, Any]]
+
+FIRST_SCREEN = plain_text(report_view(build_report(example_result()), full=False))
+
 
 PLUGIN = """
 from dataclasses import dataclass
@@ -132,13 +135,14 @@ def test_every_option_reaches_the_compiler(calls: Calls) -> None:
 
 def test_the_report_goes_to_stdout_and_the_rest_to_stderr(calls: Calls) -> None:
     result = _invoke("compile", "net.onnx", "--timings")
-    assert result.stdout == report_text(build_report(example_result()))
+    assert result.stdout == FIRST_SCREEN
     assert result.stderr.splitlines() == [
         "warning[MCM-P020]: op 'Odd' is not modelled",
         "import       0.500 s",
         "simplify     0.250 s",
         "total        0.750 s",
         "wrote net.mcm36",
+        "full report: mcmc report net.mcm36 --full",
     ]
 
 
@@ -210,7 +214,7 @@ def test_a_slower_model_fails_after_its_report(calls: Calls, tmp_path: Path) -> 
     baseline = _baseline(tmp_path / "report.json", 9000.0)
     result = _invoke("compile", "net.onnx", "--baseline", baseline)
     assert result.exit_code == 1
-    assert result.stdout == report_text(build_report(example_result()))
+    assert result.stdout == FIRST_SCREEN
     assert "wrote net.mcm36" in result.stderr
     assert "error[MCM-U031]: throughput fell by 11.1 %" in result.stderr
     assert f"  at: net.onnx, compared with {baseline}" in result.stderr

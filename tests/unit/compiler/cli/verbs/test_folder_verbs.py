@@ -360,8 +360,11 @@ def stored(tmp_path: Path) -> Path:
 def test_a_stored_report_is_shown_as_when_it_was_made(stored: Path) -> None:
     report = build_report(example_result())
     path = str(stored / "report.json")
-    shown = _invoke("report", path)
+    shown = _invoke("report", path, "--full")
     assert shown.stdout == report_text(report)
+    first_screen = _invoke("report", path).stdout
+    assert shown.stdout.startswith(first_screen)
+    assert len(first_screen.splitlines()) < 20 < len(shown.stdout.splitlines())
     assert shown.stderr.startswith("note[MCM-A021]: ")
     markdown = _invoke("report", path, "--format", "markdown").stdout
     assert markdown == render_markdown(report)

@@ -61,7 +61,7 @@ def test_the_command_line_wins_over_the_project_file_and_the_report_says_so() ->
     assert "cached" not in _run(*words, "-O0").stdout
     assert _report(folder)["option_sources"]["level"] == BOTH
     for form in ("text", "markdown"):
-        text = " ".join(_run("report", folder, "--format", form).stdout.split())
+        text = " ".join(_run("report", folder, "--full", "--format", form).stdout.split())
         assert f"level 0 ({BOTH}), replicas 1 ({FILE}), seed 7 ({BOTH})" in text
     _run("check", folder)
 

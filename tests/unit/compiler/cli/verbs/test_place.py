@@ -53,7 +53,7 @@ def test_what_is_printed_is_in_the_folder(model: Path, folder: Path) -> None:
     ("verb", "words"),
     [
         (("check",), "holds"),
-        (("report",), "segments, 50.0 us to start each"),
+        (("report", "--full"), "segments, 50.0 us to start each"),
         (("report", "--format", "markdown"), "## Segments"),
         (("simulate",), "its time is that of a chain of"),
     ],

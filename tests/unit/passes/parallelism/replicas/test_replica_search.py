@@ -226,7 +226,7 @@ def test_report_manifest_and_annotation_name_every_chip(tmp_path: Path) -> None:
     assert json.loads((folder / "manifest.json").read_text())["placement"] == expected
     assert (
         "chips 1, 3 run the model of chip 1"
-        in CliRunner().invoke(cli, ["report", str(folder)]).output
+        in CliRunner().invoke(cli, ["report", str(folder), "--full"]).output
     )
     assert "| 1 | 1, 3 |" in (folder / "report.md").read_text()
     annotated = onnx.load(folder / "annotated.onnx", load_external_data=False)
