@@ -73,7 +73,7 @@ class Registry(Generic[T]):
         self.changes = 0
         self._collections = collections
         self._registered: dict[str, Registration[T]] = {}
-        self._scanned = False
+        self._entered = self._scanned = False
 
     def add(self, name: str, component: T, origin: str) -> None:
         """Registers a component of this process (a one-file plug-in, a test).
@@ -140,7 +140,7 @@ class Registry(Generic[T]):
             CompileError: MCM-U003 for an unknown name (with the nearest ones), MCM-X003 if its
                 module cannot be imported, or does not hold it.
         """
-        self._scan()
+        self._scan(name)
         registration = self._registered.get(name)
         if registration is None:
             near = difflib.get_close_matches(name, self._registered, n=3)
@@ -204,7 +204,7 @@ class Registry(Generic[T]):
 
     def origin_of(self, name: str) -> str:
         """The distribution or file of a component; `this process` where it is not registered."""
-        self._scan()
+        self._scan(name)
         registration = self._registered.get(name)
         return registration.origin if registration is not None else "this process"
 
@@ -235,12 +235,17 @@ class Registry(Generic[T]):
                 hint=f"fix the {self.kind.words}, or report it to its author",
             ) from error
 
-    def _scan(self) -> None:
+    def _scan(self, name: str | None = None) -> None:
         if self._scanned:
             return
-        for entry in installed_entries(self.kind.name):
-            load = cast("Callable[[], T]", partial(self._load, entry))
-            self._insert(Registration(entry.name, entry.origin, load, entry.point.module))
+        if not self._entered:
+            for entry in installed_entries(self.kind.name):
+                load = cast("Callable[[], T]", partial(self._load, entry))
+                self._insert(Registration(entry.name, entry.origin, load, entry.point.module))
+            self._entered = True
+        # A collection costs an import, and is not asked for a name that an entry gives.
+        if name in self._registered:
+            return
         for registration in self._collected():
             self._insert(registration)
         # Only now: a name that is taken twice is a fault of every look, not of the first alone.

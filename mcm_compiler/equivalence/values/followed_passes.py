@@ -56,10 +56,9 @@ def unfollowed_passes(pipeline: str) -> tuple[str, ...]:
     A pass counts as built in by where it is registered, so that a plug-in does not pass for one by
     its name.
     """
-    origins = {r.name: r.origin for r in PASSES.registrations()}
     names = dict.fromkeys(spec.name for spec in spec_text.parse_list(pipeline))
     return tuple(
         name
         for name in names
-        if name not in FOLLOWED or origins.get(name, "").split(" ")[0] != DISTRIBUTION
+        if name not in FOLLOWED or PASSES.origin_of(name).split(" ")[0] != DISTRIBUTION
     )

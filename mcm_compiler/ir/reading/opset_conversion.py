@@ -17,7 +17,7 @@ import onnx.version_converter
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.structure import all_nodes, since_version, subgraphs_of
 from mcm_compiler.ir.reading.op_schemas import check_ops
-from mcm_compiler.ir.reading.versions import MIN_OPSET, newest_opset
+from mcm_compiler.ir.reading.versions import MIN_OPSET, SURE_OPSET, newest_opset
 
 _DOMAINS = ("", "ai.onnx")
 
@@ -40,9 +40,8 @@ def lower_opset(proto: onnx.ModelProto, *, renumber_only: bool = False) -> list[
     Raises:
         CompileError: MCM-I005 if the model cannot be converted, with what stands against it.
     """
-    newest = newest_opset()
     given = _version(_imports(proto))
-    if given <= newest:
+    if given <= SURE_OPSET or given <= (newest := newest_opset()):
         return []
     renewed = list(_renewed(proto, newest))
     if renewed:

@@ -15,6 +15,8 @@ from mcm_compiler.text.units import count_text
 MIN_OPSET = 7
 """The oldest opset of the default domain that onnxruntime guarantees to run."""
 
+SURE_OPSET = 21
+"""Every onnxruntime from 1.23 on loads opsets up to this one; for newer ones it is asked."""
 
 MIN_IR_VERSION = 4
 """The first version in which weights need not be inputs, too."""

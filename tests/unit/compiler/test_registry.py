@@ -218,6 +218,17 @@ def numbers() -> list[int]:
     return [1]
 
 
+def test_a_collection_is_not_loaded_for_a_name_that_an_entry_gives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entries = {"thing": [_entry("whole", f"{__name__}:Made")], "many": [_entry("odd", "gone:x")]}
+    monkeypatch.setattr(registry_module, "installed_entries", lambda kind: entries[kind])
+    registry = Registry[Any](THING, Kind("many", "entry", "", ""))
+    assert registry.get("whole") is Made
+    with pytest.raises(CompileError, match="the thing collection 'odd' cannot be imported"):
+        registry.get("other")
+
+
 @pytest.mark.parametrize("given", ["leave", "numbers", "no_such_function"])
 def test_a_collection_that_fails_or_gives_no_registrations(
     monkeypatch: pytest.MonkeyPatch, given: str

@@ -42,3 +42,16 @@ print(type(plistlib).__name__ == "module", len(plistlib.dumps({})) > 9)
 print(type(plistlib).__name__ == "module")
 """
     assert _told(code) == ["True", "absent", "False", "True", "True"]
+
+
+def test_numba_is_loaded_without_coverage_which_can_be_imported_afterwards() -> None:
+    code = """
+import sys
+from mcm_compiler.processes.lazy_libraries import load_lazily
+load_lazily()
+import numba
+print("coverage" in sys.modules, type(numba.__spec__.loader).__name__)
+import coverage
+print(coverage.Coverage.__name__)
+"""
+    assert _told(code) == ["False", "SourceFileLoader", "Coverage"]
