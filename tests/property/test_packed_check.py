@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from mcm_compiler.contracts.partition import LowerBound
-from mcm_passes.families.ring.exact.checks.packed_check import units_do_not_pack_in_order
+from mcm_passes.families.ring.exact.packed_check import units_do_not_pack_in_order
 from mcm_passes.families.ring.exact.packing_bound import PROOF, packing_bound
 from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
 from mcm_passes.mapping.machine.evaluation import period

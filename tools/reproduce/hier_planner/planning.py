@@ -17,7 +17,7 @@ from hier_planner.sampling import DrawnGroups, UnitInputs, draw_groups
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.boxes.box import StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepResults
-from mcm_passes.families.box.learning.pretraining.cases import standardised
+from mcm_passes.families.box.learning.cases import standardised
 from mcm_passes.families.box.search.annealing import Judge
 from mcm_passes.families.box.search.units import Fallbacks
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hier_study.page import table
 from mcm_models.cluster_policy.layout import PLACEMENT_POLICIES
-from mcm_passes.families.box.learning.pretraining.placement_trainer import POLICY_NAME
+from mcm_passes.families.box.learning.placement_trainer import POLICY_NAME
 
 FEW, MANY = 100, 4000
 """Placements of the placer, and of the searches that it is held against."""

@@ -6,7 +6,7 @@ import numpy as np
 from hier_planner.planning import local_credit
 
 from mcm_compiler.contracts.boxes.evaluation import StepResults
-from mcm_passes.families.box.learning.pretraining.cases import standardised
+from mcm_passes.families.box.learning.cases import standardised
 
 
 def test_the_less_loaded_device_is_better():

@@ -24,7 +24,7 @@ from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest, Si
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.cluster_policy.decoding import Scorer, decode, scorer_of, scores_given
 from mcm_models.cluster_policy.layout import PLACEMENT_POLICIES, SHIPPED_PLACEMENT_POLICY
-from mcm_passes.families.box.learning.pretraining.cases import ClusteredStep, clustered_step
+from mcm_passes.families.box.learning.cases import ClusteredStep, clustered_step
 from mcm_passes.families.box.search.annealing import Cooling, Judge, Moves, judge_of
 from mcm_passes.families.box.search.coarse_steps import (
     PreparedStep,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_passes.families.ring.exact.checks import packed_check
-from mcm_passes.families.ring.exact.checks.ideal_check import MOST_WINDOWS, IdealCheck
+from mcm_passes.families.ring.exact import packed_check
+from mcm_passes.families.ring.exact.ideal_check import MOST_WINDOWS, IdealCheck
 from mcm_passes.mapping.bound_checks import bound_checks
 from mcm_passes.mapping.bound_checks.bound_checks import MOST_UNITS, Argument
 from mcm_passes.mapping.bound_checks.window_check import crosses_at_least, plain_windows

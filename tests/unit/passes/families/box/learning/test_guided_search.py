@@ -10,8 +10,8 @@ import pytest
 from mcm_compiler.contracts.boxes.evaluation import StepResults
 from mcm_models.cluster_policy.decoding import Scorer, scorer_of
 from mcm_models.cluster_policy.layout import COLUMNS, ClusterLayout, initial_weights
+from mcm_passes.families.box.learning.cases import clustered_step
 from mcm_passes.families.box.learning.pretrained import guided_search
-from mcm_passes.families.box.learning.pretraining.cases import clustered_step
 from mcm_passes.families.box.search.annealing import Judge
 
 

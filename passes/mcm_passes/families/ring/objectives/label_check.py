@@ -20,8 +20,8 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.machines.package_limits import UnitEnergies
-from mcm_passes.families.ring.exact.checks import ideal_check
-from mcm_passes.families.ring.exact.checks.ideal_check import IdealCheck, Step, front, units_of
+from mcm_passes.families.ring.exact import ideal_check
+from mcm_passes.families.ring.exact.ideal_check import IdealCheck, Step, front, units_of
 from mcm_passes.mapping.bound_checks.bound_checks import host_transfers
 from mcm_passes.mapping.bound_checks.plain_need import host_sizes, needed_units, readers_of
 

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.cluster_policy.layout import PLACEMENT_POLICIES
-from mcm_passes.families.box.learning.pretraining.placement_trainer import (
+from mcm_passes.families.box.learning.placement_trainer import (
     CARD_NAME,
     POLICY_NAME,
     STATE_NAME,

@@ -9,8 +9,8 @@ from functools import partial
 
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_passes.families.ring.exact.checks.ideal_check import MOST_WINDOWS
-from mcm_passes.families.ring.objectives.checks.label_check import (
+from mcm_passes.families.ring.exact.ideal_check import MOST_WINDOWS
+from mcm_passes.families.ring.objectives.label_check import (
     EnergyCheck,
     LabelCheck,
     least_rules_out,

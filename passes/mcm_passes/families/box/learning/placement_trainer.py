@@ -20,7 +20,7 @@ from mcm_models import training_run
 from mcm_models.cluster_policy import layout
 from mcm_models.cluster_policy.decoding import decode, scorer_of
 from mcm_models.ppo_settings import PpoSettings
-from mcm_passes.families.box.learning.pretraining.cases import (
+from mcm_passes.families.box.learning.cases import (
     ClusteredStep,
     iterate,
     single_device,

@@ -11,7 +11,9 @@ import pytest
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.plugin_kinds import installed_entries
 from mcm_passes.families.ring.objectives import frontier, joules, latency
-from mcm_passes.families.ring.objectives.checks.objective_checkers import (
+from mcm_passes.families.ring.objectives.label_search import LabelLattice
+from mcm_passes.families.ring.objectives.latency import critical_path, shared_work
+from mcm_passes.families.ring.objectives.objective_checkers import (
     CRITICAL_PATH,
     ENERGY_CHAINS,
     LABEL_CHAINS,
@@ -21,15 +23,13 @@ from mcm_passes.families.ring.objectives.checks.objective_checkers import (
     no_chain_in_time,
     no_chain_takes_less,
 )
-from mcm_passes.families.ring.objectives.label_search import LabelLattice
-from mcm_passes.families.ring.objectives.latency import critical_path, shared_work
 from tests.generators.branching_problems import branching_problem
 from tests.generators.objective_problems import objective_problem
 from tests.generators.partition_problems import make_problem
 from tests.oracles.plain_objectives import all_figures
 
 LATENCY, ENERGY = Objective("latency"), Objective("energy")
-DOCUMENT = Path(__file__).parents[7] / "docs" / "explanation" / "objectives.md"
+DOCUMENT = Path(__file__).parents[6] / "docs" / "explanation" / "objectives.md"
 CLAIMED = {
     frontier.PROOF,
     frontier.MERGED,

@@ -1,1 +1,0 @@
-"""Independent checks of what the exact methods prove."""

@@ -1,1 +1,0 @@
-"""Bounds on latencies shown once more, by code that shares nothing with the search."""
