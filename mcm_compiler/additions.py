@@ -17,6 +17,7 @@ from mcm_compiler.registry import ADDITIONS
 if TYPE_CHECKING:
     from mcm_compiler.contracts.target import ChipModel
     from mcm_compiler.options import CompileOptions
+    from mcm_compiler.text.headline import Headline
 
 Report: TypeAlias = "Mapping[str, Any]"
 OfFolder: TypeAlias = "Callable[[Path, Collection[str], Sequence[ChipModel], Any], Any]"
@@ -60,16 +61,14 @@ class OtherFolder:
     Attributes:
         data: its report as JSON.
         text: its report as Markdown.
-        ends: model, target and basis of times, for a terminal; texts may be hostile.
-        lines: its verdict there, as `VerdictLine`.
+        headline: its verdict.
         tables: below the verdict.
         page: makes its `mcm_compiler.page.contents.Page`.
     """
 
     data: dict[str, Any]
     text: bytes
-    ends: tuple[str, str, str]
-    lines: Sequence[Any]
+    headline: Headline
     tables: Sequence[Sequence[Sequence[str]]]
     page: Callable[[], Any]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from mcm_compiler.processes.lazy_libraries import loading_lazily
 
@@ -36,6 +37,7 @@ from mcm_compiler.contracts.target import Target
 from mcm_compiler.contracts.verification import EMITTED, VERIFICATION
 from mcm_compiler.contracts.zoo import build_zoo_model
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics.deprecations import removed_with
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.model_import import doing_name, import_any, import_named, set_states
 from mcm_compiler.options import CompileOptions
@@ -55,9 +57,6 @@ if TYPE_CHECKING:
     from mcm_compiler.results.size_rows import SizeRow
     from mcm_compiler.variants.points import Prepared
     from mcm_compiler.variants.prepared_model import Keeper
-
-if TYPE_CHECKING:
-    place_model: Callable[..., Any]
 
 RESULT_FIELDS: dict[str, AnyKey] = {
     "problem": PARTITION_PROBLEM,
@@ -80,7 +79,6 @@ __all__ = [
     "compile_model",
     "import_named",
     "load_target",
-    "place_model",
     "prepare_model",
     "run_passes",
     "write_report",
@@ -89,6 +87,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "place_model":  # of a product of its own, loaded when asked for
+        message = f"mcm_compiler.api.place_model is {removed_with('place_model')}"
+        warnings.warn(f"{message}; take mcm_compiler.place", DeprecationWarning, stacklevel=2)
         return importlib.import_module("mcm_compiler.placed.placing").place_model
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -208,9 +208,8 @@ def compile_model(
             sensitivities=None if rows is None else tuple(rows),
             sizes=tuple(sizes),
         )
-        if output is not None:
-            result = replace(result, report=_finish(stage, result))
-    return result
+        report = build_report(result) if output is None else _finish(stage, result)
+    return replace(result, report=report)
 
 
 def prepare_model(

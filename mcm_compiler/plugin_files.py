@@ -6,7 +6,7 @@ import importlib.util
 import sys
 import traceback
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mcm_compiler.diagnostics import CompileError
@@ -77,6 +77,16 @@ def loaded_plugins() -> list[Path]:
         for name, module in list(sys.modules.items())
         if name.startswith(FILE_MODULE) and module.__file__ is not None
     ]
+
+
+def load_plugins(paths: Iterable[Path]) -> None:
+    """Runs several one-file plug-ins.
+
+    Raises:
+        CompileError: as `load_plugin`.
+    """
+    for path in paths:
+        load_plugin(path)
 
 
 def load_plugin(path: Path) -> None:

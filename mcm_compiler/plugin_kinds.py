@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mcm_compiler.diagnostics import Diagnostic, Severity
+from mcm_compiler.diagnostics.deprecations import removed_with
 from mcm_compiler.diagnostics.refusals import notice
 
 GROUP = "mcm_compiler.plugins"
@@ -232,7 +233,8 @@ def note_old(kind: Kind, entry: Entry) -> None:
     notice(
         Diagnostic(
             "MCM-X015",
-            f"entry-point group mcm_compiler.{kind.old_group} is not read by the next release",
+            f"entry-point group mcm_compiler.{kind.old_group} is "
+            f"{removed_with('entry-point groups')}",
             at=entry.origin,
             hint=f'in its pyproject.toml write "{kind.name}.{entry.name}" under '
             f'[project.entry-points."{GROUP}"], and its other names likewise',

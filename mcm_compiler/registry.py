@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from mcm_compiler import plugin_files
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics.deprecations import removed_with
 from mcm_compiler.diagnostics.refusals import notice
 from mcm_compiler.plugin_files import twice
 from mcm_compiler.plugin_kinds import (
@@ -397,7 +398,7 @@ def __getattr__(name: str) -> Any:
         notice(
             Diagnostic(
                 "MCM-X015",
-                f"the decorator {name} goes with the next release",
+                f"the decorator {name} is {removed_with('decorators')}",
                 at=plugin_files.current() or getattr(first, "__module__", None),
                 hint=f'write register("{kind.name}"{given}), which mcm_compiler has',
             )

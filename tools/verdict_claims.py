@@ -35,8 +35,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.page.folder_page import written_folder_page
 from mcm_compiler.placed.folder_reading import open_placement
 from mcm_compiler.placed.place_options import PlaceOptions
-from mcm_compiler.placed.placed_page import verdict_of
-from mcm_compiler.placed.placement_report import times_of
+from mcm_compiler.placed.placement_report import device_rows, placed_headline, step_rows, times_of
 from mcm_compiler.placed.placing import place_model
 from mcm_compiler.project.cell_record import CellFigures
 from mcm_compiler.project.summary import FIGURES, figure_texts
@@ -125,7 +124,10 @@ def placed_surfaces(folder: Path) -> dict[str, str]:
     with contextlib.redirect_stdout(terminal):
         schedule = opened.schedule
         times = None if schedule is None else times_of(schedule)
-        show_verdict(*verdict_of(opened.record, times))
+        show_verdict(
+            placed_headline(opened.record, times),
+            [step_rows(opened.record), device_rows(opened.record)],
+        )
     side = read_side(folder)
     texts = {
         "terminal": terminal.getvalue(),

@@ -46,6 +46,8 @@ from mcm_compiler.report.report_data import verification_data
 from mcm_compiler.report.verdict.words import verification_sentence
 from mcm_compiler.results.strictness import reasons_of_verification, unproven
 from mcm_compiler.text import json_text, units
+from mcm_compiler.text.headline import Headline, Shown
+from mcm_compiler.text.units import count_text
 
 Inferences = Annotated[int, Meta(ge=1, le=MAX_INFERENCES)]
 
@@ -94,8 +96,8 @@ class CheckStep:
     skipped: bool = False
 
 
-@dataclass(frozen=True)
-class CheckReport:
+@dataclass(frozen=True, repr=False)
+class CheckReport(Shown):
     """The verdict on an output folder.
 
     Attributes:
@@ -123,6 +125,37 @@ class CheckReport:
             ),
             diagnostics=(*self.diagnostics, *(one.within(about) for one in other.diagnostics)),
         )
+
+    @property
+    def headline(self) -> Headline:
+        """The steps with what they found."""
+        lines = [
+            {
+                "label": step.name,
+                "headline": step.detail,
+                "details": [],
+                "tone": "bad" if not step.holds else "warn" if step.skipped else "good",
+            }
+            for step in self.steps
+        ]
+        summary = self.summary(self.diagnostics)
+        return Headline((self.folder, "", "from its files alone"), lines, self.holds, summary)
+
+    def summary(self, diagnostics: Sequence[Diagnostic]) -> str:
+        """The verdict in a few words.
+
+        Args:
+            diagnostics: whose errors are named.
+        """
+        errors = dict.fromkeys(d.code for d in diagnostics if d.severity == "error")
+        codes = ", ".join(errors)
+        if not self.holds:
+            return f"{codes} in {' and '.join(step.name for step in self.steps if not step.holds)}"
+        done = sum(not step.skipped for step in self.steps)
+        line = f"{count_text(done, 'step')} hold" + ("s" if done == 1 else "")
+        if skipped := [step.name for step in self.steps if step.skipped]:
+            line += f", not checked: {', '.join(skipped)}"
+        return f"{line}, {codes}" if codes else line
 
     @property
     def complete(self) -> bool:

@@ -13,13 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcm_compiler.ci.figures import Figures, OpTime, figures_of, program_op_times
+from mcm_compiler.ci.figures import Figures, figures_of
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.zoo import build_zoo_model
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.processes.crash_journal import CrashJournal, is_heard
 from mcm_compiler.processes.garbage import reclaim
+from mcm_compiler.results.op_times import OpTime, program_op_times
 from mcm_compiler.results.strictness import UNPROVEN_CODE, Outcome, refused_states
 
 if TYPE_CHECKING:
@@ -242,15 +243,12 @@ def success(job: Job, result: CompileResult, start: float, strict: bool = False)
         start: when.
         strict: whether what is not proven, and a lost state, is an error.
     """
-    from mcm_compiler.report.report_data import build_report
-
-    report = result.report if result.report is not None else build_report(result)
     times = program_op_times(result.program) if result.program is not None else None
     seconds = time.perf_counter() - start
     diagnostics = result.diagnostics
     if strict:
         diagnostics = (*refused_states(diagnostics), *result.unproven)
-    return CompileOutcome(job.model, job.folder, report, times, None, diagnostics, seconds)
+    return CompileOutcome(job.model, job.folder, result.report, times, None, diagnostics, seconds)
 
 
 def failure(job: Job, diagnostics: tuple[Diagnostic, ...], start: float) -> CompileOutcome:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import other_folder
-from mcm_compiler.checking import check
+from mcm_compiler.checking import check as folder_check
 from mcm_compiler.checking.check import CheckReport
 from mcm_compiler.checking.comparison.user_data import RunData
 from mcm_compiler.diagnostics import Diagnostic
@@ -20,9 +20,11 @@ from mcm_compiler.execution.npz_inputs import read_npz
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.report.report_data import structure_data, verification_data
 from mcm_compiler.results.strictness import UNPROVEN_EXIT
-from mcm_compiler.text.units import count_text
 
 FAILURE_EXIT = 1
+
+DEFAULT_SEEDS = 2
+"""Random inputs that are compared where the user gives no data and some op is not proven."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +32,19 @@ class CheckSettings:
     """Settings that all checks of a batch share.
 
     Attributes:
-        seeds: of the random inputs that are compared.
+        seeds: number of random inputs that are compared; None for the default of `check`.
+        seed: the first.
         strict: whether what is not proven fails a folder.
         diagnose: message to the user about an exception; importable by its name, because it
             travels to other processes.
         model: path or `zoo:NAME` of the model that all of the folders were made from, or None.
-        proven_seeds: how many of `seeds` are compared where every op is proven; None compares all.
     """
 
-    seeds: range
+    seeds: int | None
+    seed: int
     strict: bool
     diagnose: Callable[[Exception], tuple[Diagnostic, ...]]
     model: str | None = None
-    proven_seeds: int | None = 1
 
 
 @dataclass(frozen=True)
@@ -143,13 +145,51 @@ def check_one(
     """
     start = time.perf_counter()
     try:
-        further["data"] = [RunData(str(path), read_npz(path)) for path in inputs]
-        report = check_of(folder, settings.model)(
-            seeds=settings.seeds, proven_seeds=settings.proven_seeds, **further
-        )
+        asked = {"model": settings.model, "seeds": settings.seeds, "seed": settings.seed}
+        report = check(folder, inputs=inputs, **asked, **further)
     except Exception as error:
         return failure(folder, settings.diagnose(error), time.perf_counter() - start)
     return outcome_of(folder, report, settings.strict, time.perf_counter() - start)
+
+
+def check(
+    folder: str | Path,
+    *,
+    model: str | None = None,
+    seeds: int | None = None,
+    seed: int = 0,
+    inputs: Sequence[Path] = (),
+    test_data: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> CheckReport:
+    """Proves a compiled or placed folder again, from its files alone.
+
+    Args:
+        folder: of `compile_model`, or of another verb.
+        model: path or `zoo:NAME` of the model that it was made from; None trusts its own copy.
+        seeds: number of random inputs that are compared; by default none with data of your own,
+            else one where every op is proven, and `DEFAULT_SEEDS` otherwise.
+        seed: the first.
+        inputs: `.npz` files to compare outputs on as well.
+        test_data: a `test_data_set_N` folder, or one that holds such folders.
+        progress: called with the name of each step as it begins.
+
+    Returns:
+        The verdict; a step that fails is a part of it.
+
+    Raises:
+        CompileError: for a folder without a readable manifest, and inputs that cannot be read.
+    """
+    count = seeds
+    if count is None:
+        count = 0 if inputs or test_data is not None else DEFAULT_SEEDS
+    return check_of(str(folder), model)(
+        seeds=range(seed, seed + count),
+        proven_seeds=1 if seeds is None else None,
+        data=[RunData(str(path), read_npz(path)) for path in inputs],
+        test_data=test_data,
+        progress=progress,
+    )
 
 
 def check_of(folder: str, model: str | None) -> Callable[..., CheckReport]:
@@ -162,7 +202,7 @@ def check_of(folder: str, model: str | None) -> Callable[..., CheckReport]:
     path = Path(folder)
     if (other := other_folder(path)) is not None:
         return other.check_of(path, model)
-    return partial(check.check_folder, path, model=model)
+    return partial(folder_check.check_folder, path, model=model)
 
 
 def outcome_of(folder: str, report: CheckReport, strict: bool, seconds: float) -> CheckOutcome:
@@ -195,22 +235,9 @@ def outcome_of(folder: str, report: CheckReport, strict: bool, seconds: float) -
         diagnostics,
         report.holds,
         bool(open_points),
-        _line(report, diagnostics),
+        report.summary(diagnostics),
         seconds,
     )
-
-
-def _line(report: CheckReport, diagnostics: Sequence[Diagnostic]) -> str:
-    if not report.holds:
-        failed = [step.name for step in report.steps if not step.holds]
-        return f"{', '.join(_error_codes(diagnostics))} in {' and '.join(failed)}"
-    done = sum(not step.skipped for step in report.steps)
-    skipped = [step.name for step in report.steps if step.skipped]
-    line = f"{count_text(done, 'step')} hold" + ("s" if done == 1 else "")
-    if skipped:
-        line += f", not checked: {', '.join(skipped)}"
-    codes = _error_codes(diagnostics)
-    return f"{line}, {', '.join(codes)}" if codes else line
 
 
 def exit_code(outcomes: Sequence[CheckOutcome]) -> int:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mcm_compiler.ci.figures import Figures, OpTime
+from mcm_compiler.ci.figures import Figures
 from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.results.op_times import OpTime
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, rate_text, seconds_text
 
 REGRESSION_CODE = "MCM-U031"

@@ -5,29 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcm_compiler.graph.rounds import class_of
-
-if TYPE_CHECKING:
-    from mcm_compiler.contracts.program import LoweredProgram
-
-
-@dataclass(frozen=True)
-class OpTime:
-    """The time of an op, or of a group of ops that runs as one kernel.
-
-    Attributes:
-        name: of the kernel.
-        chip: where it runs.
-        ops: ONNX nodes in it.
-        seconds: per inference.
-    """
-
-    name: str
-    chip: int
-    ops: int
-    seconds: float
+from mcm_compiler.results.op_times import OpTime
 
 
 @dataclass(frozen=True)
@@ -138,17 +119,8 @@ def figures_of(report: Mapping[str, Any], op_times: tuple[OpTime, ...] | None) -
     )
 
 
-def program_op_times(program: LoweredProgram) -> tuple[OpTime, ...]:
-    """The time of every kernel of a program, in program order."""
-    return tuple(
-        OpTime(kernel.name, chip.chip, len(kernel.nodes), kernel.duration_s)
-        for chip in program.chips
-        for kernel in chip.kernels
-    )
-
-
 def stored_op_times(program: Mapping[str, Any]) -> tuple[OpTime, ...]:
-    """The same of a stored `program.json`, of which nothing else is read.
+    """Op times of a stored `program.json`, of which nothing else is read.
 
     Raises:
         KeyError, TypeError, ValueError: where a field is missing or malformed.

@@ -7,6 +7,7 @@ when a process is asked to end; a hostile model and a cancelled build need the o
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import time
@@ -16,9 +17,11 @@ from dataclasses import dataclass, field
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
+from mcm_compiler.plugin_files import load_plugins
 from mcm_compiler.processes.crash_journal import CrashJournal, hand_on, is_heard, tell_to
 from mcm_compiler.processes.interruption import deaf_children
 from mcm_compiler.processes.orphans import end_with_parent
@@ -32,6 +35,12 @@ EXIT_S = 20.0
 
 PATIENCE_S = 1.0
 """Time for a process to remove what it has half-written before it is killed."""
+
+
+def prepare_process(plugins: tuple[Path, ...]) -> None:
+    """Makes another process like this one: plug-ins are loaded, and garbage is left longer."""
+    gc.set_threshold(100_000, 20, 20)
+    load_plugins(plugins)
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
@@ -17,10 +16,10 @@ from mcm_compiler.ci.batch import CompileOutcome, Job, Settings, compile_all
 from mcm_compiler.ci.comparison import change_text
 from mcm_compiler.ci.figures import Figures
 from mcm_compiler.ci.model_list import ListedModel, list_models
+from mcm_compiler.ci.processes import prepare_process
 from mcm_compiler.cli import output_files
 from mcm_compiler.cli.guard import Guard
 from mcm_compiler.cli.show import progress_line, show_diagnostics, show_json, terminal_width
-from mcm_compiler.cli.verb import load_plugins
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.processes.staging import no_empty_folders
 from mcm_compiler.report.state_section import throughput_text
@@ -128,19 +127,17 @@ def each_shown(results: Generator[T], shown: Callable[[T], Shown]) -> list[T]:
     with closing(results):
         for outcome in results:
             outcomes.append(outcome)
-            name, lines, diagnostics = shown(outcome)
-            for line in lines:
-                click.echo(line)
-            if diagnostics:
-                click.echo(f"in {printable(name)}:", err=True)
-                show_diagnostics(diagnostics)
+            show_one(*shown(outcome))
     return outcomes
 
 
-def prepare_process(plugins: tuple[Path, ...]) -> None:
-    """Makes another process like this one: plug-ins are loaded, and garbage is left longer."""
-    gc.set_threshold(100_000, 20, 20)
-    load_plugins(plugins)
+def show_one(name: str, lines: Sequence[str], diagnostics: Sequence[Diagnostic]) -> None:
+    """Shows one outcome: lines on stdout, diagnostics on stderr."""
+    for line in lines:
+        click.echo(line)
+    if diagnostics:
+        click.echo(f"in {printable(name)}:", err=True)
+        show_diagnostics(diagnostics)
 
 
 def outcome_line(outcome: CompileOutcome, width: int) -> str:

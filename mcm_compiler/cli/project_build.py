@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,17 @@ from mcm_compiler.ci.batch import CompileOutcome
 from mcm_compiler.ci.junit import Finding, junit_suites, place_in_file, sarif_log
 from mcm_compiler.cli import many_models
 from mcm_compiler.cli.output_files import diagnosed_writes, refuse_inside_output, write_with_parents
-from mcm_compiler.cli.show import diagnosed, progress_line, show_diagnostics, show_json, wrote
+from mcm_compiler.cli.show import progress_line, show_diagnostics, show_json, wrote
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.staging import appended_file, refuse_irregular
-from mcm_compiler.project.build import BuildOptions, build
+from mcm_compiler.project.build import BuildOptions
+from mcm_compiler.project.built import Plan
 from mcm_compiler.project.cell_record import to_data
 from mcm_compiler.project.places import INDEX
 from mcm_compiler.project.records import Cell, ProjectFile
 from mcm_compiler.project.summary import counts_text, summary_markdown
-from mcm_compiler.project.verdicts import CellOutcome, unused_sizes
+from mcm_compiler.project.verdicts import CellOutcome
 from mcm_compiler.report.versions import versions
 from mcm_compiler.results.strictness import exit_code
 from mcm_compiler.text import json_text
@@ -173,42 +173,38 @@ def _refuse_foreign(pages: Sequence[Path]) -> None:
     CompileError.raise_any(faults)
 
 
-def run_build(
-    project: ProjectFile, cells: Sequence[Cell], options: BuildOptions, reports: BuildReports
-) -> int:
-    """Build cells, report each to the user, and return the exit code.
+def run_build(plan: Plan, options: BuildOptions, reports: BuildReports) -> int:
+    """Builds cells, reports each, and gives the exit code.
 
     The process has to work in the project's folder.
 
     Args:
-        project: that is built.
-        cells: of it.
+        plan: the cells.
         options: how.
         reports: where messages go.
 
     Raises:
-        CompileError: as `build`, and for files that cannot be written.
+        CompileError: as `build_cells`, and for files that cannot be written.
         click.UsageError: as `BuildReports.refuse_taken`.
     """
     start = time.perf_counter()
+    project, cells = plan.project, plan.cells
     reports.refuse_taken(Path(project.output), cells)
     longest = max((len(printable(cell.title)) for cell in cells), default=0)
     width = min(longest, many_models.NAME_WIDTH)
     as_text = reports.output_format != "json"
     done = itertools.count(1)
-    of_project: list[Diagnostic] = []
-    prepare = partial(many_models.prepare_process, options.plugins)
     with progress_line() as progress:
 
-        def shown(outcome: CellOutcome) -> many_models.Shown:
+        def shown(outcome: CellOutcome) -> None:
             if progress is not None:
                 progress(f"{next(done)} of {len(cells)} cells")
             reported = () if outcome.cached and not outcome.failed else outcome.diagnostics
-            return outcome.cell.title, [_line(outcome, width)] if as_text else [], reported
+            lines = [_line(outcome, width)] if as_text else []
+            many_models.show_one(outcome.cell.title, lines, reported)
 
-        results = build(project, cells, options, diagnosed, prepare, of_project.append)
-        outcomes = many_models.each_shown(results, shown)
-    of_project += unused_sizes(project, outcomes) if options.whole else ()
+        built = plan.run(options, shown)
+    outcomes, of_project = built.outcomes, built.notes
     show_diagnostics(of_project)
     if as_text:
         click.echo(counts_text(outcomes))

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import sys
-import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,16 +17,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.diagnostics.refusals import refusal_of_the_system
-from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
+from mcm_compiler.diagnostics.deprecations import removed_with
+from mcm_compiler.processes.foreign_code import DEBUG_VARIABLE, diagnosed, fault_text
 from mcm_compiler.processes.interruption import ends_the_command
 from mcm_compiler.text.styled import LEAST_TEXT, LEAST_WIDTH, fitted, wrapped
-from mcm_compiler.text.units import printable, printable_data
+from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mcm_compiler.page.contents import Page
+    from mcm_compiler.text.headline import Headline
     from mcm_compiler.text.styled import View
 
 
@@ -57,16 +57,9 @@ def show_simulation(simulation: dict[str, Any]) -> None:
     show_view(simulation_view(simulation, width=view_width(), ascii_only=_ascii_only()))
 
 
-def show_verdict(ends: tuple[str, str, str], lines: Sequence[Any], tables: Iterable[Any]) -> None:
-    """Writes the verdict of a folder of another verb, and its tables; see `OtherFolder`."""
-    from mcm_compiler.report.terminal import headline_view
-
-    model, target, basis = map(printable, ends)
-    lines = [printable_data(line) for line in lines]
-    good = all(line["tone"] != "bad" for line in lines)
-    show_view(
-        headline_view((model, target, basis), lines, good, view_width(), ascii_only=_ascii_only())
-    )
+def show_verdict(headline: Headline, tables: Iterable[Sequence[Sequence[str]]] = ()) -> None:
+    """Writes a verdict, and tables below it."""
+    show_view(headline.view(view_width(), ascii_only=_ascii_only()))
     for rows in tables:
         click.echo()
         show_table(rows)
@@ -217,9 +210,6 @@ def _ascii_only() -> bool:
 FAILURE_EXIT = 1
 USAGE_EXIT = 2
 
-DEBUG_VARIABLE = "MCMC_DEBUG"
-"""Environment variable that lets the stack trace of an internal error through."""
-
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
@@ -258,30 +248,6 @@ def report_failure(error: BaseException, output_format: str | None = None) -> in
     return FAILURE_EXIT
 
 
-def diagnosed(error: BaseException) -> tuple[Diagnostic, ...]:
-    """Text of `error`; with `MCMC_DEBUG` the stack trace is printed, too."""
-    if isinstance(error, CompileError) and is_no_fault(error):
-        if error.__cause__ is not None and os.environ.get(DEBUG_VARIABLE):
-            traceback.print_exception(error.__cause__)
-        return error.diagnostics
-    if os.environ.get(DEBUG_VARIABLE):
-        traceback.print_exception(error)
-    if isinstance(error, OSError):
-        refused = refusal_of_the_system(error)
-        if refused is not None:
-            return (refused,)
-    return (internal_error(error),)
-
-
-def internal_error(error: BaseException) -> Diagnostic:
-    """The diagnostic for a fault of the compiler itself."""
-    return Diagnostic(
-        "MCM-U099",
-        f"internal error: {fault_text(error)}",
-        hint=f"run again with {DEBUG_VARIABLE}=1 for the stack trace, and report it",
-    )
-
-
 def old_spelling(flag: str, instead: str) -> Diagnostic:
     """MCM-U007, a note.
 
@@ -291,7 +257,7 @@ def old_spelling(flag: str, instead: str) -> Diagnostic:
     """
     return Diagnostic(
         "MCM-U007",
-        f"{flag} is the old spelling of an option, and goes with the next release",
+        f"{flag} is the old spelling of an option, and is {removed_with('trainer options')}",
         at=f"option {flag}",
         hint=f"write {instead}",
     )

@@ -266,8 +266,10 @@ def verb(
             for name, each in made.items():
                 if isinstance(each, Several):
                     values[name] = each.made(options_given(each.options, given))
-            if not late:
-                load_plugins(given.get("plugin", ()))
+            if not late and (plugins := given.get("plugin", ())):
+                from mcm_compiler.plugin_files import load_plugins
+
+                load_plugins(plugins)
             refuse_taken(options, given)
             return function(**values)
 
@@ -340,19 +342,6 @@ def value_of(option: Option, given: Any) -> Any:
     if option.form == "places":
         return tuple(sorted(set(given)))
     return parameters.once_each(option.flag, given) if option.form in _NAMED else given
-
-
-def load_plugins(paths: Sequence[Path]) -> None:
-    """Runs the files of `--plugin`.
-
-    Raises:
-        CompileError: as `load_plugin`.
-    """
-    if paths:
-        from mcm_compiler.plugin_files import load_plugin
-
-        for path in paths:
-            load_plugin(path)
 
 
 def refuse_taken(options: Sequence[Option], given: Mapping[str, Any]) -> None:

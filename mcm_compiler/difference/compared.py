@@ -13,9 +13,12 @@ from typing import Any, Literal
 
 from mcm_compiler.artifact.manifest import other_folder
 from mcm_compiler.ci.comparison import Comparison, compare
-from mcm_compiler.ci.figures import OpTime
+from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.difference.op_matching import OpMatch, match_ops
 from mcm_compiler.difference.sides import Load, Side, not_comparable, read_package
+from mcm_compiler.results.op_times import OpTime
+from mcm_compiler.text.headline import Headline, Shown
+from mcm_compiler.text.units import percent_text
 
 NOTICEABLE = 1e-9
 """Share by which times must differ to count as different."""
@@ -31,6 +34,23 @@ def read_side(path: Path) -> Side:
     """
     other = other_folder(path)
     return read_package(path) if other is None else other.side(path)
+
+
+def diff(a: str | Path, b: str | Path, *, max_regression: float = 0.0) -> Difference:
+    """Compares two folders of `compile_model`, or two of `place`.
+
+    Args:
+        a: the earlier one, or the one to compare with.
+        b: the other one.
+        max_regression: share by which the throughput of `b` may be lower, for
+            `Difference.comparison.regressed`.
+
+    Raises:
+        CompileError: as `read_side` and `difference`.
+    """
+    first, second = read_side(Path(a)), read_side(Path(b))
+    notes = tuple(side.note for side in (first, second) if side.note is not None)
+    return replace(difference(first, second, max_regression), notes=notes)
 
 
 def difference(first: Side, second: Side, allowed: float = 0.0) -> Difference:
@@ -342,9 +362,9 @@ class OpCounts:
         return self.by_name + len(self.by_structure)
 
 
-@dataclass(frozen=True)
-class Difference:
-    """Two folders compared with each other.
+@dataclass(frozen=True, repr=False)
+class Difference(Shown):
+    """Two folders compared.
 
     Attributes:
         a: the first.
@@ -360,6 +380,7 @@ class Difference:
         memory: of each chip or device.
         per: what is counted per second.
         place: what ops run on.
+        notes: what was not checked of the folders.
     """
 
     a: SideFacts
@@ -375,9 +396,29 @@ class Difference:
     memory: tuple[MemoryRow, ...]
     per: str
     place: str
+    notes: tuple[Diagnostic, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """Which is faster and by how much, in a sentence."""
+        change = self.comparison.change
+        if change == 0.0:
+            return "No change"
+        return f"B is {percent_text(abs(change))} {'faster' if change > 0 else 'slower'} than A"
+
+    @property
+    def headline(self) -> Headline:
+        """The verdict with its reasons."""
+        good = not self.comparison.regressed
+        tone = "plain" if good else "bad"
+        reasons = list(self.comparison.reasons)
+        line = {"label": "change", "headline": self.verdict, "details": reasons, "tone": tone}
+        ends = f"A {self.a.folder}, B {self.b.folder}", "", "both checked"
+        return Headline(ends, [line], good)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         data = asdict(self)
         data["comparison"] = self.comparison.to_dict()
+        del data["notes"]
         return {"schema_version": SCHEMA_VERSION, **data}

@@ -46,7 +46,7 @@ def _answers(found: Difference) -> tuple[Answer, ...]:
     answers = [
         Answer(
             "Is it faster?",
-            text.verdict(found).removeprefix("B is ").removesuffix(" than A"),
+            found.verdict.removeprefix("B is ").removesuffix(" than A"),
             (rates, *filter(None, (text.models_sentence(found),))),
             "good" if faster else "bad",
             "figures",

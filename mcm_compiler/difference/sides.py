@@ -11,13 +11,14 @@ import onnx_ir as ir
 
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
 from mcm_compiler.checking.figures_check import check_stored_figures
-from mcm_compiler.ci.figures import Figures, figures_of, program_op_times
+from mcm_compiler.ci.figures import Figures, figures_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.difference.op_matching import PlacedOps, placed_ops
 from mcm_compiler.machines.machine import HOST_ROOT, OFF_PACKAGE_ROOT
 from mcm_compiler.report.bottleneck import channel_kind
 from mcm_compiler.report.sentences import place_name, resource_name
 from mcm_compiler.report.verdict.claims import verdict_of
+from mcm_compiler.results.op_times import program_op_times
 
 MALFORMED = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 """Errors of reading a stored report that is not of the published schema."""

@@ -34,7 +34,7 @@ def difference_view(found: Difference, width: int) -> View:
         width: columns for tables.
     """
     views: list[View] = [_heads(found), Text()]
-    views.append(Text(verdict(found), style="bold"))
+    views.append(Text(found.verdict, style="bold"))
     reasons = found.comparison.reasons
     views += [Labelled([("  because", Text(printable(reasons[0])))])] if reasons else []
     views += [Labelled([("      and", Text(printable(reason)))]) for reason in reasons[1:]]
@@ -52,15 +52,6 @@ def difference_view(found: Difference, width: int) -> View:
             views += [Text(), Text(title, style="bold"), *_table(rows, width)]
     views += [Text(), Text(ops_sentence(found))]
     return Group(*views)
-
-
-def verdict(found: Difference) -> str:
-    """Which is faster and by how much, in a sentence."""
-    change = found.comparison.change
-    if change == 0.0:
-        return "No change"
-    word = "faster" if change > 0 else "slower"
-    return f"B is {percent_text(abs(change))} {word} than A"
 
 
 def models_sentence(found: Difference) -> str | None:

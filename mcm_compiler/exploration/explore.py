@@ -14,6 +14,7 @@ import numpy as np
 
 from mcm_compiler.api import prepare_model
 from mcm_compiler.arrays.types import Bools
+from mcm_compiler.components.target_loading import given_target
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.replication import Placement
@@ -22,6 +23,7 @@ from mcm_compiler.contracts.target import OrdersKeys, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.diagnostics.refusals import is_of_the_moment
 from mcm_compiler.execution.workers import other_files, results_of_workers
+from mcm_compiler.exploration.explored import Explored
 from mcm_compiler.exploration.journal import (
     Exploration,
     ExploredModel,
@@ -30,11 +32,13 @@ from mcm_compiler.exploration.journal import (
     request_digest,
 )
 from mcm_compiler.exploration.sweeps import Settings, Sweep, Variant, parse_sweep, variants_of
+from mcm_compiler.exploration.texts import setting_text
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import silent
 from mcm_compiler.pipeline.passes import parse_pipeline, print_pipeline
 from mcm_compiler.processes.side_by_side import usable_cores
+from mcm_compiler.processes.staging import refuse_irregular
 from mcm_compiler.report.versions import versions
 from mcm_compiler.results.points import PlacedPoint, without_placement
 from mcm_compiler.variants.points import (
@@ -143,8 +147,45 @@ class Request:
 
 
 def explore(
+    models: str | Path | Sequence[str | Path],
+    target: str | Path | Target = "mcm36",
+    asked: ExploreOptions | Mapping[str, Sequence[bool | float | str]] | None = None,
+    options: CompileOptions | None = None,
+    *,
+    journal: Path | None = None,
+    force: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> Explored:
+    """Compiles models for all combinations of values of a target's keys, up to the simulation.
+
+    Args:
+        models: a path or `zoo:NAME`, or several.
+        target: a name, a path of a description, or a target.
+        asked: values by key of the description, such as `{"chip.sram_mib": (16, 32)}`, or options.
+        options: of the compiles.
+        journal: file that keeps what is found, for the option `resume`.
+        force: remove a journal that is left, but to resume.
+        progress: called with how far it is.
+
+    Raises:
+        CompileError: as `Request` and `explore_request`.
+    """
+    named = [models] if isinstance(models, str | Path) else models
+    if not isinstance(asked, ExploreOptions):
+        swept = (asked or {}).items()
+        texts = (f"{key}={','.join(map(setting_text, each))}" for key, each in swept)
+        asked = ExploreOptions(tuple(texts))
+    package = given_target(target)
+    request = Request(tuple(map(str, named)), package, asked, options or CompileOptions())
+    if journal is not None and force and not asked.resume:
+        refuse_irregular(journal)
+        journal.unlink(missing_ok=True)
+    return explore_request(request, journal=journal, progress=progress)
+
+
+def explore_request(
     request: Request, *, journal: Path | None = None, progress: Callable[[str], None] | None = None
-) -> tuple[Exploration, Journal | None]:
+) -> Explored:
     """Compiles every model for every variant, up to the simulation.
 
     A model that cannot be read, and a variant that is no target or that a model does not fit, is
@@ -174,7 +215,7 @@ def explore(
     work = _Work(request, variants, request.asked.jobs or usable_cores(), kept, progress or silent)
     models = [work.model(at) for at in range(len(request.models))]
     text = request.target.source_text
-    return {
+    found: Exploration = {
         "schema_version": 1,
         "target": {
             "name": request.target.name,
@@ -187,7 +228,8 @@ def explore(
         "seed": options.seed,
         "models": models,
         "versions": versions(),
-    }, kept
+    }
+    return Explored(found, kept)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from mcm_compiler.report.hardware.sensitivity_section import (
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
 from mcm_compiler.report.state_section import SIZE_HEADS, SIZE_TITLE, size_table, state_rows
 from mcm_compiler.report.verdict import claims, words
+from mcm_compiler.text.headline import line_text
 from mcm_compiler.text.units import bytes_text, count_text, number_text, percent_text, seconds_text
 
 
@@ -77,7 +78,7 @@ def bound_section(compiled: Compiled) -> Section | None:
     asked = [label for label in ("objective", "its bound", "one inference") if label in details]
     bound = details[f"lower bound{' of the period' if asked else ''}"]
     lead = (
-        f"{words.line_text(words.optimality_line(claims.optimality_of(report))).capitalize()}.",
+        f"{line_text(words.optimality_line(claims.optimality_of(report))).capitalize()}.",
         f"Lower bound: {bound}. The bound may not be attainable.",
         *(f"{label}: {details[label]}." for label in asked),
         *([f"Replicas: {details['replicas']}."] if "replicas" in details else ()),

@@ -19,7 +19,9 @@ from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.components.capabilities import Capability
 from mcm_compiler.contracts.replication import Division, Placement
 from mcm_compiler.contracts.target import Target
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics.deprecations import removed_with
+from mcm_compiler.diagnostics.refusals import notice
 from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
@@ -70,8 +72,8 @@ class Pass(ABC):
         provides: facts that are there afterwards.
         preserves: facts that are still true where it changes the graph, besides those that it
             provides. All others that were derived from the graph are dropped then.
-        invalidates: facts that are dropped whatever happens. Older plug-ins declare it; what
-            falls with a changed graph need not be declared any more.
+        invalidates: facts that are dropped whatever happens. Deprecated: what was
+            derived from a changed graph is dropped in any case.
         looks_at_target: whether what it does depends on the target. What stands before the first
             pass of a pipeline that looks at it is done once for many targets.
         needs_target: what the target has to be able to do besides telling its numbers; the manager
@@ -159,6 +161,10 @@ def _build(spec: spec_text.Spec) -> Pass:
         raise pass_failed(spec.name, "it is no subclass of mcm_compiler.pipeline.passes.Pass")
     if (fault := _fault_of(step)) is not None:
         raise pass_failed(spec.name, fault)
+    if step.invalidates:
+        message = f"invalidates of pass {quote(spec.name)} is {removed_with('invalidates')}"
+        hint = "leave it out: facts are dropped with the graph that they were derived from"
+        notice(Diagnostic("MCM-X015", message, at=type(step).__module__, hint=hint))
     return step
 
 

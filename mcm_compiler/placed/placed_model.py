@@ -18,6 +18,7 @@ from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.graph.states import StatePair
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.segments import Segments
+from mcm_compiler.text.headline import Headline, Shown
 from mcm_compiler.variants.plan_changes import StepChange
 
 
@@ -36,8 +37,27 @@ class SegmentTimes:
     seconds: float
 
 
-@dataclass(frozen=True, eq=False)
-class PlacedModel:
+@dataclass(frozen=True)
+class PlacedOp:
+    """A node of a placed model.
+
+    Attributes:
+        name: of the node.
+        op_type: its operator.
+        device: where it runs.
+        start_s: seconds from the start of the step.
+        end_s: likewise.
+    """
+
+    name: str
+    op_type: str
+    device: str
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlacedModel(Shown):
     """A model and the device of each of its ops.
 
     Attributes:
@@ -56,6 +76,7 @@ class PlacedModel:
         timings: `(stage, seconds)`.
         folder: that was written, or None.
         changes: sensitivities; empty where nobody asked.
+        verdict: as a terminal shows it; `place_model` gives it.
     """
 
     source: SourceModel
@@ -73,6 +94,13 @@ class PlacedModel:
     timings: tuple[tuple[str, float], ...] = ()
     folder: Path | None = None
     changes: tuple[StepChange, ...] = ()
+    verdict: Headline | None = None
+
+    @property
+    def headline(self) -> Headline:
+        """The verdict."""
+        ends = self.source.name, self.target.name, "no report"
+        return self.verdict or Headline(ends, (), True)
 
     @property
     def device_of(self) -> Ints:
@@ -96,6 +124,21 @@ class PlacedModel:
         if cut is None or cut.seconds is None:
             return None
         return SegmentTimes(cut.count, self.options.dispatch_s, cut.seconds)
+
+    @property
+    def placements(self) -> list[PlacedOp]:
+        """Nodes of the model, each with its device and times."""
+        problem, trace, devices = self.problem, self.trace, self.target.box.devices
+        return [
+            PlacedOp(
+                problem.names[op],
+                problem.op_types[op],
+                devices[self.device_of[op]],
+                float(trace.start_s[op]),
+                float(trace.end_s[op]),
+            )
+            for op in np.flatnonzero(runs_of(problem)).tolist()
+        ]
 
     @property
     def device_of_node(self) -> dict[str, str]:

@@ -13,21 +13,19 @@ from mcm_compiler.page.graph_view import graph_data, graph_part
 from mcm_compiler.page.package_view import layout_of
 from mcm_compiler.page.timeline_view import Row, timeline_data
 from mcm_compiler.placed import records
-from mcm_compiler.placed.placed_model import SegmentTimes
 from mcm_compiler.placed.placement_checks import ReadPlacement
 from mcm_compiler.placed.placement_report import (
-    Rows,
     basis_of,
     device_rows,
+    placed_headline,
     placed_lines,
     report_text,
     segment_rows,
     step_rows,
     times_of,
 )
-from mcm_compiler.placed.records import DeviceFigures, PlacementRecord
+from mcm_compiler.placed.records import DeviceFigures
 from mcm_compiler.placed.step_trace import chain_rows
-from mcm_compiler.report.records.verdict import VerdictLine
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
 _SECTIONS = {
@@ -46,19 +44,13 @@ def shown_placement(read: ReadPlacement) -> OtherFolder:
         CompileError: for a folder that cannot be used; see `ReadPlacement`.
     """
     record, cut = read.opened.record, read.opened.schedule
-    verdict = verdict_of(record, None if cut is None else times_of(cut))
     return OtherFolder(
-        record.to_dict(), report_text(record, cut), *verdict, lambda: placed_page(read)
+        record.to_dict(),
+        report_text(record, cut),
+        placed_headline(record, None if cut is None else times_of(cut)),
+        [step_rows(record), device_rows(record)],
+        lambda: placed_page(read),
     )
-
-
-def verdict_of(
-    record: PlacementRecord, segments: SegmentTimes | None
-) -> tuple[tuple[str, str, str], list[VerdictLine], list[Rows]]:
-    """Ends, lines and tables for a terminal; segments as for `placed_lines`."""
-    kind = " (training step)" if record.model.training else ""
-    ends = record.model.name + kind, record.target, basis_of(record)
-    return ends, placed_lines(record, segments), [step_rows(record), device_rows(record)]
 
 
 def placed_page(read: ReadPlacement) -> Page:

@@ -18,8 +18,9 @@ from mcm_compiler.placed.device_costs import device_choices
 from mcm_compiler.placed.placed_model import PlacedModel, SegmentTimes, runs_of
 from mcm_compiler.placed.records import PlacementRecord, Schedule
 from mcm_compiler.report.records.verdict import OptimalityClaim, VerdictLine
-from mcm_compiler.report.verdict.words import line_of, line_text, optimality_line
+from mcm_compiler.report.verdict.words import line_of, optimality_line
 from mcm_compiler.report.versions import versions
+from mcm_compiler.text.headline import Headline, line_text
 from mcm_compiler.text.toml_description import parse_description
 from mcm_compiler.text.units import (
     bytes_text,
@@ -159,6 +160,14 @@ def device_rows(record: PlacementRecord) -> Rows:
             ]
         )
     return rows
+
+
+def placed_headline(record: PlacementRecord, segments: SegmentTimes | None) -> Headline:
+    """The verdict of a placement; segments as for `placed_lines`."""
+    kind = " (training step)" if record.model.training else ""
+    lines = placed_lines(record, segments)
+    good = all(line["tone"] != "bad" for line in lines)
+    return Headline((record.model.name + kind, record.target, basis_of(record)), lines, good)
 
 
 def report_text(record: PlacementRecord, schedule: Schedule | None) -> bytes:

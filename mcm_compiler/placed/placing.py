@@ -52,7 +52,12 @@ from mcm_compiler.placed.device_costs import (
 )
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
-from mcm_compiler.placed.placement_report import placement_record, report_text, source_files
+from mcm_compiler.placed.placement_report import (
+    placed_headline,
+    placement_record,
+    report_text,
+    source_files,
+)
 from mcm_compiler.placed.profiles import measured_notes, refuse_contradictions, with_profiles
 from mcm_compiler.placed.records import STATED, PlacementManifest
 from mcm_compiler.placed.runtime_wishes import runtime_files
@@ -319,7 +324,8 @@ def place_model(
             show("write")
             write_folder(stage.path, placed)
             clock.lap("write")
-    return replace(placed, timings=tuple(clock.laps))
+    verdict = placed_headline(placement_record(placed), placed.segment_times)
+    return replace(placed, timings=tuple(clock.laps), verdict=verdict)
 
 
 def step_of_model(model: str, target: BoxTarget, options: PlaceOptions) -> ir.Model:

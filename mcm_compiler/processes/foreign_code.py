@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from typing import Any, cast
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.diagnostics.refusals import is_of_a_disk, refusal_of_the_system
 from mcm_compiler.processes.interruption import ends_the_command
+
+DEBUG_VARIABLE = "MCMC_DEBUG"
+"""Environment variable that lets the stack trace of an internal error through."""
 
 _NOBODY = object()
 
@@ -53,3 +57,27 @@ def fault_text(error: BaseException) -> str:
     except BaseException as second:  # its class is foreign code, too
         return f"{kind}, whose text raises {type(second).__name__}"
     return f"{kind}: {text}" if text else kind
+
+
+def diagnosed(error: BaseException) -> tuple[Diagnostic, ...]:
+    """Text of `error`; with `MCMC_DEBUG` the stack trace is printed, too."""
+    if isinstance(error, CompileError) and is_no_fault(error):
+        if error.__cause__ is not None and os.environ.get(DEBUG_VARIABLE):
+            traceback.print_exception(error.__cause__)
+        return error.diagnostics
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
+    if isinstance(error, OSError):
+        refused = refusal_of_the_system(error)
+        if refused is not None:
+            return (refused,)
+    return (internal_error(error),)
+
+
+def internal_error(error: BaseException) -> Diagnostic:
+    """The diagnostic for a fault of the compiler itself."""
+    return Diagnostic(
+        "MCM-U099",
+        f"internal error: {fault_text(error)}",
+        hint=f"run again with {DEBUG_VARIABLE}=1 for the stack trace, and report it",
+    )

@@ -62,7 +62,7 @@ class BuildOptions:
     scheduler: str | None = None
 
 
-def build(
+def build_cells(
     project: ProjectFile,
     cells: Sequence[Cell],
     options: BuildOptions,

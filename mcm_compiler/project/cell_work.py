@@ -48,9 +48,6 @@ _HINTS = {
 }
 """Hints of comparisons in a project, whose baseline is the accepted one."""
 
-CHECKED_SEEDS = 2
-"""Random inputs that a check compares where there are no sample inputs."""
-
 
 @dataclass(frozen=True)
 class CellJob:
@@ -347,15 +344,10 @@ def _check(cell: Cell, folder: Path, *, model: str | None = None) -> CheckReport
     Raises:
         CompileError: as `check_folder`, and for sample inputs that cannot be read.
     """
-    from mcm_compiler.checking.check import check_folder
-    from mcm_compiler.checking.comparison.user_data import RunData
-    from mcm_compiler.execution.npz_inputs import read_npz
+    from mcm_compiler.ci.checks import check
 
-    inputs = cell.inputs
-    data = [RunData(inputs, read_npz(Path(inputs)))] if inputs is not None else []
-    # As `mcmc check` does: random inputs where there are no others.
-    seeds = () if data else range(CHECKED_SEEDS)
-    return check_folder(folder, seeds=seeds, data=data, model=model)
+    inputs = () if cell.inputs is None else (Path(cell.inputs),)
+    return check(folder, inputs=inputs, model=model)
 
 
 def steps_of(found: CheckReport) -> tuple[CheckStepRecord, ...]:

@@ -30,8 +30,9 @@ from mcm_compiler.project.cell_record import CellFigures
 from mcm_compiler.project.places import INDEX
 from mcm_compiler.project.records import Cell
 from mcm_compiler.project.verdicts import CellOutcome
-from mcm_compiler.report.verdict.words import line_text, optimality_line
+from mcm_compiler.report.verdict.words import optimality_line
 from mcm_compiler.report.versions import versions
+from mcm_compiler.text.headline import line_text
 from mcm_compiler.text.json_text import UnreadableError, record_of
 from mcm_compiler.text.units import UNKNOWN, count_text
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.report.sentences import shared_sentence
+from mcm_compiler.text.headline import LEAST_BESIDE
 from mcm_compiler.text.styled import Group, Table, Text, View, wrapped
 from mcm_compiler.text.units import UNKNOWN, bytes_text, percent_text
 
@@ -19,9 +20,6 @@ LEAST_WAIT = 0.0005
 
 LABEL_COLUMNS = 14
 """Before the text of a line with a label."""
-
-LEAST_BESIDE = 26
-"""Columns below which a text stands below its label rather than next to it."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from mcm_compiler.report import chip_bars, sentences, state_section
 from mcm_compiler.report.details import details_of
 from mcm_compiler.report.hardware import sensitivity_section
-from mcm_compiler.report.records.verdict import VerdictLine
-from mcm_compiler.report.verdict import claims, words
-from mcm_compiler.text.styled import Group, Labelled, Text, View, plain_lines, wrapped
+from mcm_compiler.report.verdict import claims
+from mcm_compiler.text.headline import Headline, labelled_view
+from mcm_compiler.text.styled import Group, Text, View, plain_lines
 from mcm_compiler.text.units import count_text, printable_data, rate_text, seconds_text
 
 PLAIN_WIDTH = 100
 """Columns where the output is not a terminal."""
-
-MARGIN = 2
-"""Columns between the two ends of the title."""
 
 MAX_WIDTH = 120
 """Wider terminals leave the rest blank: longer bars say nothing more."""
@@ -50,9 +47,8 @@ def report_view(
     report = printable_data(report)
     verdict = claims.verdict_of(report)
     ends = (report["model"]["name"], report["target"]["name"], verdict["basis"])
-    first_screen = headline_view(
-        ends, verdict["lines"], verdict["good"], width, ascii_only=ascii_only
-    )
+    headline = Headline(ends, verdict["lines"], verdict["good"])
+    first_screen = headline.view(width, ascii_only=ascii_only)
     if not full:
         return first_screen
     styles = {"diagnostics": "yellow"}
@@ -64,7 +60,7 @@ def report_view(
     parts: list[View] = [
         first_screen,
         Text(),
-        _labelled(details, width),
+        labelled_view(details, width),
     ]
     links, bottleneck = report["links"], report["bottleneck"]
     if rows := sensitivity_section.sensitivity_table(report):
@@ -112,7 +108,7 @@ def simulation_view(
     if (bottleneck := simulation["bottleneck"]) is not None:
         rows.append(("bottleneck", Text(bottleneck["text"], style="bold")))
     links = simulation["links"]
-    parts: list[View] = [_labelled(rows, width), Text()]
+    parts: list[View] = [labelled_view(rows, width), Text()]
     parts.append(
         chip_bars.chip_view(simulation["chips"], links, bottleneck, width, ascii_only=ascii_only)
     )
@@ -125,57 +121,3 @@ def _rate(simulation: Mapping[str, Any]) -> str:
     rate = rate_text(simulation["throughput_per_s"])
     sequences = simulation.get("sequences")
     return rate if sequences is None else f"{rate}, steps of {count_text(sequences, 'sequence')}"
-
-
-_STYLES = {"good": "green", "warn": "yellow", "bad": "bold red", "plain": ""}
-
-
-def headline_view(
-    ends: tuple[str, str, str],
-    lines: Sequence[VerdictLine],
-    good: bool,
-    width: int,
-    *,
-    ascii_only: bool,
-) -> View:
-    """A verdict: its title and its lines.
-
-    Args:
-        ends: what was compiled or placed, for what, and where the figures come from.
-        lines: of the verdict; all of it prints.
-        good: whether it fits, and every comparison that ran holds.
-        width: columns.
-        ascii_only: for outputs that cannot encode more.
-    """
-    model, target, basis = ends
-    signs = ("+", "x", "->") if ascii_only else ("✓", "✗", "→")
-    name = f"{signs[0] if good else signs[1]} {model} {signs[2]} {target}"
-    style = "bold green" if good else "bold red"
-    blank = width - len(name) - len(basis)
-    if blank >= MARGIN:
-        title: View = Text.assemble((name, style), " " * blank, (basis, "dim"))
-    else:
-        title = Group(
-            *(Text(line, style) for line in wrapped(name, width)),
-            *(Text(line, "dim") for line in wrapped(basis, width)),
-        )
-    rows = [(line["label"], Text(words.line_text(line), _STYLES[line["tone"]])) for line in lines]
-    return Group(title, _labelled(rows, width))
-
-
-def _labelled(rows: list[tuple[str, Text]], width: int) -> View:
-    """Labels with texts next to them, or below them where the width leaves too little."""
-    beside = width - max(len(label) for label, _ in rows) - 3
-    if beside < chip_bars.LEAST_BESIDE:
-        lines: list[View] = []
-        for label, text in rows:
-            lines.append(Text(f" {label}", style="dim"))
-            # One column less than elsewhere: `14,496 inferences/s` then fits 20 columns.
-            lines += [Text(f" {line}", text.style) for line in wrapped(text.plain, width - 1)]
-        return Group(*lines)
-    return Labelled(
-        [
-            (f" {label}", Text("\n".join(wrapped(text.plain, beside)), text.style))
-            for label, text in rows
-        ]
-    )

@@ -23,15 +23,17 @@ from mcm_compiler.contracts.verification import Verification
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.results.op_times import OpTime, program_op_times
 from mcm_compiler.results.strictness import reasons_of_claims, reasons_of_verification, unproven
+from mcm_compiler.text.headline import Headline, Shown
 
 if TYPE_CHECKING:
     from mcm_compiler.results.points import SensitivityRow
     from mcm_compiler.results.size_rows import PromptRow, SizeRow
 
 
-@dataclass(frozen=True, eq=False)
-class CompileResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class CompileResult(Shown):
     """Everything a compile found out. What the pipeline did not compute is None.
 
     Attributes:
@@ -54,7 +56,7 @@ class CompileResult:
         sensitivities: what changes of the target would bring; None where nobody asked.
         sizes: a decoder with other batches and contexts; empty where nobody asked.
         prompt: the profile that reads prompts for this one; None where it does so itself.
-        report: as `report.json` has it, or None where nothing was written.
+        report: as `report.json` has it; `compile_model` gives it.
     """
 
     source: SourceModel
@@ -77,6 +79,20 @@ class CompileResult:
     sizes: tuple[SizeRow, ...] = ()
     prompt: PromptRow | None = None
     report: Mapping[str, Any] | None = None
+
+    @property
+    def headline(self) -> Headline:
+        """The verdict of its report."""
+        if self.report is None:
+            return Headline((self.source.name, self.target.name, "no report"), (), True)
+        found = self.report["verdict"]
+        ends = self.report["model"]["name"], self.report["target"]["name"], found["basis"]
+        return Headline(ends, found["lines"], found["good"])
+
+    @property
+    def kernels(self) -> list[OpTime]:
+        """Kernels of the simulated pipeline, each chip's in the order in which it runs them."""
+        return [] if self.program is None else [*program_op_times(self.program)]
 
     @cached_property
     def manifest(self) -> Manifest:

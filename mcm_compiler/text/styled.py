@@ -5,6 +5,7 @@ Lines for narrow terminals: text folds at blanks, a number never, nor between it
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import unicodedata
@@ -21,6 +22,12 @@ _CODES = {
     "bold": 1, "dim": 2, "italic": 3,
     "red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36,
 }  # fmt: skip
+
+_RULES = {
+    "bold": "font-weight:bold", "dim": "opacity:.7", "italic": "font-style:italic",
+    "green": "color:#2da44e", "yellow": "color:#bf8700", "red": "color:#cf222e",
+}  # fmt: skip
+"""Declarations of CSS; the colours have contrast on light and on dark pages."""
 
 NO_CODES = ("dumb", "unknown")
 """Terminals (`TERM`) that would show codes as characters."""
@@ -211,6 +218,18 @@ def coloured_lines(view: View, width: int) -> list[str]:
     if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in NO_CODES:
         return plain_lines(view, width)
     return ["".join(map(_coloured, line)) for line in view.lines(width)]
+
+
+def html_text(view: View, width: int) -> str:
+    """A view as one escaped element `pre`, with the styles of its segments."""
+    lines = ("".join(map(_html, line)) for line in view.lines(width))
+    return "<pre>" + "\n".join(lines) + "</pre>"
+
+
+def _html(segment: Segment) -> str:
+    text, style = html.escape(segment[0]), segment[1]
+    rules = ";".join(_RULES.get(word, f"color:{word}") for word in style.split())
+    return f'<span style="{rules}">{text}</span>' if style else text
 
 
 def cropped(text: str, width: int) -> str:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics.deprecations import removed_with
 from mcm_compiler.diagnostics.refusals import notice
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.json_text import UnreadableError, parse_json, record_of
@@ -61,7 +62,7 @@ def card_of(data: bytes, kind: type[T]) -> T:
             Diagnostic(
                 "MCM-L014",
                 f"the state of the training has its card under {OLD_CARD_KEY!r}, as release 0.1.0 "
-                "wrote it; the next release does not read it",
+                f"wrote it; reading it is {removed_with('training card')}",
                 hint=f"go on with --resume: the next state has it under {CARD_KEY!r}",
             )
         )

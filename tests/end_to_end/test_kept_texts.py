@@ -6,10 +6,11 @@ import onnx
 import pytest
 from click.testing import CliRunner
 
-from mcm_compiler.api import compile_model, place_model
+from mcm_compiler.api import compile_model
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.placed.placing import place_model
 
 TEXT = """<ir_version: 10, opset_import: ["" : 17], producer_name: "maker", doc_string: "a model">
 m (float[8,8] x) => (float[8,8] y) { r = MatMul (x, x) y = Softmax (r) }"""

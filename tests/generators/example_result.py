@@ -172,7 +172,7 @@ def example_result(folder: Path | None = None) -> CompileResult:
             Transfer("logits", 2, -1, 4_000, 2),
         ),
     )
-    return CompileResult(
+    result = CompileResult(
         source=SourceModel("zoo:example", None, "ab" * 32, example_model(), {"batch": 1}),
         target=ExampleTarget(),
         options=CompileOptions(),
@@ -202,11 +202,12 @@ def example_result(folder: Path | None = None) -> CompileResult:
         timings=(("import", 0.5), ("simplify", 0.25)),
         folder=folder,
     )
+    return replace(result, report=build_report(result))
 
 
 def bare_result() -> CompileResult:
     """The result of a pipeline that computed next to nothing."""
-    return replace(
+    result = replace(
         example_result(),
         model=example_model(),
         pipeline="simplify",
@@ -219,6 +220,7 @@ def bare_result() -> CompileResult:
         verification=None,
         diagnostics=(),
     )
+    return replace(result, report=build_report(result))
 
 
 def example_verdict() -> Any:

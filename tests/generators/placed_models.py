@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.api import place_model
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel
+from mcm_compiler.placed.placing import place_model
 from mcm_compiler.registry import register
 
 

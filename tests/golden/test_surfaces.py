@@ -12,11 +12,11 @@ from collections import Counter
 
 import pytest
 
-from mcm_compiler.api import place_model
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.run_folder import read_compiled
 from mcm_compiler.machines.machine import HOST
 from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.placing import place_model
 from mcm_compiler.report.terminal import report_view
 from mcm_compiler.text import json_text
 from mcm_compiler.text.styled import plain_lines

@@ -23,7 +23,10 @@ from mcm_compiler.report import activity, bottleneck
 
 
 def run_folder(
-    folder: Path, inputs: Mapping[str, Any], steps: int = 1, before: Mapping[str, Any] | None = None
+    folder: str | Path,
+    inputs: Mapping[str, Any],
+    steps: int = 1,
+    before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Runs the chips of `folder` as a chain in onnxruntime.
 
@@ -44,6 +47,7 @@ def run_folder(
         CompileError: MCM-V010 for inputs that are missing, unknown, or of another type or shape;
             MCM-A004 to MCM-A009 for a damaged folder; MCM-V001 to MCM-V003 from the run.
     """
+    folder = folder if isinstance(folder, Path) else Path(folder)
     opened = gate.open_folder(folder, further=True)
     manifest, batches = opened.manifest, batches_of(opened, inputs, steps, before)
     with doing(f"folder {quote(str(folder))}"):

@@ -75,9 +75,7 @@ def command(
     from mcm_compiler.cli.project_build import BuildReports, run_build, show_folders
     from mcm_compiler.processes.side_by_side import usable_cores
     from mcm_compiler.project.build import BuildOptions
-    from mcm_compiler.project.cells import cells_of, target_names
-    from mcm_compiler.project.cells import only as only_those
-    from mcm_compiler.project.reader import read_project
+    from mcm_compiler.project.built import planned, read_build
     from mcm_compiler.project.records import FILE_NAME
 
     if accept and baseline is not None:
@@ -87,22 +85,19 @@ def command(
     files = {"--junit": junit, "--sarif": sarif, "--summary": summary}
     refuse_same_file(files)
     project = project / FILE_NAME if project.is_dir() else project
-    read = read_project(project)
+    read = read_build(project)
     read = dataclasses.replace(read, over=_settings(over, read.root))
     if folders:
         show_folders(read, output_format)
         return 0
-    given = tuple(path.absolute() for path in plugin)
-    plugins = (*(read.root / path for path in read.plugins), *given)
-    every = cells_of(read, target_names(plugins))
-    cells = only_those(every, only)
+    plan = planned(read, only, plugin)
     paged = read.html if html is None else html
     options = BuildOptions(
         jobs or usable_cores(),
         not no_cache,
         None if baseline is None else baseline.absolute(),
         strict,
-        plugins,
+        plan.plugins,
         paged,
         accept,
         not only,
@@ -112,10 +107,10 @@ def command(
         project,
         {option: path.absolute() for option, path in files.items() if path is not None},
         output_format,
-        every if paged else (),
+        plan.every if paged else (),
     )
     with contextlib.chdir(read.root):
-        return run_build(read, cells, options, reports)
+        return run_build(plan, options, reports)
 
 
 def _settings(given: dict[str, Any], root: Path) -> Settings:

@@ -18,9 +18,6 @@ from mcm_compiler.text.units import count_text, printable
 if TYPE_CHECKING:
     from mcm_compiler.ci.checks import CheckOutcome, CheckSettings
 
-DEFAULT_SEEDS = 2
-"""Random inputs that are compared where the user gives no data and some op is not proven."""
-
 _VERDICTS = {"holds": ("ok  ", "green"), "skipped": ("skip", "yellow"), "fails": ("FAIL", "red")}
 
 
@@ -76,21 +73,26 @@ def command(
     Several folders, or one that holds output folders at any depth, are checked one by one, with a
     line each. One that fails does not stop the others.
     """
-    from mcm_compiler.ci.checks import CheckSettings, check_one, exit_code, list_folders
+    from mcm_compiler.ci.checks import (
+        DEFAULT_SEEDS,
+        CheckSettings,
+        check_one,
+        exit_code,
+        list_folders,
+    )
     from mcm_compiler.cli.output_files import refuse_inside_output
-    from mcm_compiler.cli.show import diagnosed, report_failure
+    from mcm_compiler.cli.show import report_failure
     from mcm_compiler.diagnostics import CompileError
+    from mcm_compiler.processes.foreign_code import diagnosed
     from mcm_compiler.processes.staging import refuse_irregular
 
     own_data = bool(inputs) or test_data is not None
-    proven_seeds = 1 if seeds is None else None
-    if seeds is None:
-        seeds = 0 if own_data else DEFAULT_SEEDS
     if seeds == 0 and not own_data:
         raise click.BadParameter("0 needs --input or --test-data", param_hint="'--seeds'")
-    if seed + seeds - 1 > MAX_SEED:
+    count = DEFAULT_SEEDS if seeds is None else seeds
+    if seed + count - 1 > MAX_SEED:
         raise click.BadParameter(f"the last seed is larger than {MAX_SEED}", param_hint="'--seeds'")
-    settings = CheckSettings(range(seed, seed + seeds), strict, diagnosed, model, proven_seeds)
+    settings = CheckSettings(seeds, seed, strict, diagnosed, model)
     listed = list_folders(folders)
     many = len(folders) > 1 or listed != folders
     if many and own_data:
@@ -139,7 +141,8 @@ def _check_many(
     output_format: str,
 ) -> int:
     from mcm_compiler.ci.checks import check_all, exit_code
-    from mcm_compiler.cli.many_models import NAME_WIDTH, each_shown, prepare_process
+    from mcm_compiler.ci.processes import prepare_process
+    from mcm_compiler.cli.many_models import NAME_WIDTH, each_shown
 
     width = min(max(len(printable(folder)) for folder in folders), NAME_WIDTH)
     as_text = output_format != "json"

@@ -82,7 +82,7 @@ def command(
     from mcm_compiler.ci.batch import Settings
     from mcm_compiler.cli import output_files
     from mcm_compiler.cli.guard import Guard
-    from mcm_compiler.cli.show import diagnosed
+    from mcm_compiler.processes.foreign_code import diagnosed
     from mcm_compiler.variants.prepared_model import gives_figures
 
     if max_regression is None:

@@ -29,12 +29,10 @@ def command(
 
     Exits with 0, however they differ, unless --max-regression asks for more.
     """
-    from mcm_compiler.difference.compared import difference, read_side
+    from mcm_compiler.difference.compared import diff
     from mcm_compiler.difference.text import difference_view
 
-    first, second = read_side(a), read_side(b)
-    allowed = 0.0 if max_regression is None else max_regression
-    found = difference(first, second, allowed)
+    found = diff(a, b, max_regression=max_regression or 0.0)
     if output_format == "json":
         show_json(found.to_dict())
     else:
@@ -43,7 +41,7 @@ def command(
         from mcm_compiler.difference.page import difference_page
 
         show_page(html, difference_page(found))
-    show_diagnostics([side.note for side in (first, second) if side.note is not None])
+    show_diagnostics(found.notes)
     if max_regression is not None and found.comparison.regressed:
         show_diagnostics(found.comparison.diagnostics(f"{b}, compared with {a}")[:1])
         return REGRESSION_EXIT

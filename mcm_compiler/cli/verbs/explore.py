@@ -44,30 +44,26 @@ def command(
     Nothing is emitted or verified. A variant that is no target, or that the model does not fit, is
     named, and the rest goes on.
     """
-    from mcm_compiler.cli.output_files import refuse_existing
-    from mcm_compiler.components.target_loading import load_target
-    from mcm_compiler.exploration.explore import Request, explore
+    from mcm_compiler.exploration.explore import explore
 
     exploring = ExploreOptions(**asked_for)
     if exploring.resume and json_file is None:
         raise click.UsageError("--resume needs --json")
-    request = Request(models, load_target(target), exploring, options)
     journal = None if json_file is None else journal_path(json_file)
-    if journal is not None and force and not exploring.resume:
-        refuse_existing(journal, force=True)
-        journal.unlink(missing_ok=True)
     with progress_line() as progress:
-        found, kept = explore(request, journal=journal, progress=progress)
+        explored = explore(
+            models, target, exploring, options, journal=journal, force=force, progress=progress
+        )
+    found = explored.data
     _write(found, csv, json_file, html)
-    if kept is not None:
-        kept.end()
+    if explored.journal is not None:
+        explored.journal.end()
     if output_format == "json":
         show_json(found)
     else:
         _show(found, whole)
     wrote(csv, json_file, html)
-    fine = all(any(not point["faults"] for point in one["points"]) for one in found["models"])
-    return 0 if fine else 1
+    return 0 if explored.complete else 1
 
 
 def _write(found: Exploration, csv: Path | None, json_file: Path | None, html: Path | None) -> None:

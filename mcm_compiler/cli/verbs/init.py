@@ -32,7 +32,8 @@ def command(
     has a comment that says so. What nothing determines is a guess by its name. Look at those, and
     let `mcmc build` compile all models.
     """
-    from mcm_compiler.cli.many_models import each_shown, prepare_process
+    from mcm_compiler.ci.processes import prepare_process
+    from mcm_compiler.cli.many_models import each_shown
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.drafting.draft import draft_all, draft_text, list_folder
     from mcm_compiler.processes.staging import write_whole

@@ -12,7 +12,7 @@ from mcm_compiler.cli.verb import FORCE, FORMAT, argument, verb
 from mcm_compiler.text.option_fields import asked
 
 if TYPE_CHECKING:
-    from mcm_compiler.measuring.kernel_times import MeasuredFolder
+    from mcm_compiler.measuring.measurement import Measurement
 
 SHOWN = 10
 """Kernels in the printed table."""
@@ -69,8 +69,8 @@ def command(
     from mcm_compiler.cli.verbs.compile import default_folder
     from mcm_compiler.contracts.requests import silent
     from mcm_compiler.execution.workers import results_of_workers
-    from mcm_compiler.measuring.measurement import measured, measured_by_busy
-    from mcm_compiler.measuring.times_files import SUFFIX, machine_file, times_text
+    from mcm_compiler.measuring.measurement import MeasureOptions, measure
+    from mcm_compiler.measuring.times_files import SUFFIX, machine_file
 
     if known is not None and most is None:
         raise click.UsageError("--known needs --most")
@@ -84,52 +84,33 @@ def command(
     with show.progress_line() as progress:
         if busy and folder is None:
             raise click.UsageError("--busy needs the FOLDER whose chips ran")
-        if busy and folder is not None:
-            found = measured_by_busy(folder, device, busy)
+        asked_for = MeasureOptions(device, inputs, busy, most, known)
+        kept = table.with_name(f"{table.name}.sessions")
+        work = partial(measure, model, target, asked_for, kept=kept)
+        if scheduler is None:
+            found = work(progress=progress or silent)
         else:
-            kept = table.with_name(f"{table.name}.sessions")
-            given = model, target, device, inputs, most, known, kept
-            if scheduler is None:
-                found = measured(*given, progress=progress or silent)
-            else:
-                (found,) = results_of_workers(scheduler, [partial(measured, *given)])
+            (found,) = results_of_workers(scheduler, [work])
     show_diagnostics(found.result.diagnostics)
-    name = str(found.machine["name"])
-    write_with_parents(table, times_text(found.result.kernels, name).encode("utf-8"))
+    write_with_parents(table, found.table_text.encode("utf-8"))
     write_with_parents(machine_file(table), found.machine_text.encode("utf-8"))
     if output_format == "json":
-        show.show_json({"table": str(table), "machine": dict(found.machine), **_data(found.result)})
+        show.show_json({"table": str(table), "machine": dict(found.machine), **found.figures})
     else:
-        _show(found.result)
+        _show(found)
     show.wrote(table)
     show.wrote(machine_file(table))
 
 
-def _show(result: MeasuredFolder) -> None:
+def _show(found: Measurement) -> None:
     from mcm_compiler.cli.show import show_table
-    from mcm_compiler.measuring.busy_times import BUSY_SUMS
-    from mcm_compiler.text.units import count_text, percent_text, printable, seconds_text
+    from mcm_compiler.text.units import percent_text, printable, seconds_text
 
-    longest = sorted(result.kernels, key=lambda one: -one.seconds)[:SHOWN]
+    longest = sorted(found.kernels, key=lambda one: -one.seconds)[:SHOWN]
     rows = [
         (printable(one.kernel), seconds_text(one.seconds), f"± {percent_text(one.spread)}")
         for one in longest
     ]
-    word = "uncertainty" if result.kernels[0].how == BUSY_SUMS else "repeat error"
-    show_table([("kernel", "time", word), *rows])
-    data = _data(result)
-    click.echo(
-        f"{count_text(len(result.kernels), 'kernel')}, {word} {percent_text(data['repeat'])} "
-        f"(median); {percent_text(1 - result.unmapped_share)} of the time is mapped to kernels"
-    )
-    chips = ", ".join(f"chip {c} {seconds_text(s)}" for c, s in sorted(result.chip_s.items()))
-    click.echo(f"computing time of a run of each chip: {chips}")
-
-
-def _data(result: MeasuredFolder) -> dict[str, float]:
-    spreads = sorted(one.spread for one in result.kernels)
-    return {
-        "kernels": len(spreads),
-        "repeat": spreads[len(spreads) // 2],
-        "mapped_share": 1.0 - result.unmapped_share,
-    }
+    show_table([("kernel", "time", found.word), *rows])
+    for line in found.headline.lines:
+        click.echo("; ".join([line["headline"], *line["details"]]))

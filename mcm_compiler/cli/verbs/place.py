@@ -58,8 +58,7 @@ def command(
     from mcm_compiler.artifact.layout import page_path
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.page.folder_page import write_page_beside
-    from mcm_compiler.placed.placed_page import verdict_of
-    from mcm_compiler.placed.placement_report import placement_record
+    from mcm_compiler.placed.placement_report import device_rows, placement_record, step_rows
     from mcm_compiler.placed.placing import place_model
     from mcm_compiler.processes.interruption import expect_one_output
     from mcm_compiler.variants.plan_changes import change_rows
@@ -85,7 +84,7 @@ def command(
         changes = {"sensitivities": [vars(one) for one in placed.changes]} if sensitivities else {}
         show.show_json({**record.to_dict(), "segments": times and vars(times), **changes})
     else:
-        show.show_verdict(*verdict_of(record, times))
+        show.show_verdict(placed.headline, [step_rows(record), device_rows(record)])
         if placed.changes:
             click.echo()
             show.show_table(change_rows(placed.changes))

@@ -72,7 +72,7 @@ def _show_other(folder: OtherFolder, output_format: str, html: Path | None, full
     elif output_format == "markdown":
         click.echo(folder.text, nl=False)
     else:
-        show_verdict(folder.ends, folder.lines, folder.tables if full else ())
+        show_verdict(folder.headline, folder.tables if full else ())
     if html is not None:
         show_page(html, folder.page())
 

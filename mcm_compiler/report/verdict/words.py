@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcm_compiler.report.records import verdict as records
+from mcm_compiler.text.headline import line_text
 from mcm_compiler.text.units import count_text, percent_text
 
 VERDICT: Final = "verdict"
@@ -25,11 +26,6 @@ def line_of(
 ) -> records.VerdictLine:
     """A line of a verdict."""
     return {"label": label, "headline": headline, "details": details, "tone": tone}
-
-
-def line_text(line: Mapping[str, Any]) -> str:
-    """A line of the verdict without its label."""
-    return "; ".join([line["headline"], *line["details"]])
 
 
 def optimality_line(claim: records.OptimalityClaim) -> records.VerdictLine:

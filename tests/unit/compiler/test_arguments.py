@@ -10,9 +10,10 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler import CompileOptions, compile_model, load_target
-from mcm_compiler.api import place_model, run_passes
+from mcm_compiler.api import run_passes
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.placing import place_model
 
 TEXT = """<ir_version: 8, opset_import: ["": 17]>
 g (float[4] x) => (float[4] y) { y = Relu (x) }"""

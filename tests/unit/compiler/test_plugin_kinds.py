@@ -63,7 +63,7 @@ def test_groups_of_earlier_releases_are_read_with_one_note(install: Install, gro
     assert registry.get("acme_two").__name__ == "Formatter"
     (note,) = take_notices()
     assert (note.severity.value, note.code, note.at) == ("note", "MCM-X015", f"{name} 1.0")
-    assert f"mcm_compiler.{group} is not read by the next release" in note.message
+    assert f"mcm_compiler.{group} is removed with release 0.3.0" in note.message
     assert note.hint is not None
     assert f'"{OLD[group]}.acme_one"' in note.hint
     assert GROUP in note.hint

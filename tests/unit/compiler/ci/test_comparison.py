@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from mcm_compiler.ci.comparison import UNKNOWN, compare, explain
-from mcm_compiler.ci.figures import Figures, OpTime, figures_of, program_op_times, stored_op_times
+from mcm_compiler.ci.figures import Figures, figures_of, stored_op_times
 from mcm_compiler.diagnostics import Severity
 from mcm_compiler.report.report_data import build_report
+from mcm_compiler.results.op_times import OpTime, program_op_times
 from mcm_compiler.text.units import seconds_text
 from tests.generators.example_result import bare_result, example_result
 

@@ -15,9 +15,9 @@ from mcm_compiler import api
 from mcm_compiler.ci.batch import lost
 from mcm_compiler.cli.main import cli
 from mcm_compiler.cli.many_models import outcome_line, outcome_lines
-from mcm_compiler.cli.show import DEBUG_VARIABLE
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.crash_journal import CrashJournal
+from mcm_compiler.processes.foreign_code import DEBUG_VARIABLE
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.text import json_text
 from tests.generators.example_outcome import succeeded

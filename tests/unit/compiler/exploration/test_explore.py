@@ -16,7 +16,7 @@ from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.contracts.requests import ExploreOptions
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.exploration import explore as module
-from mcm_compiler.exploration.explore import Request, explore
+from mcm_compiler.exploration.explore import Request, explore_request
 from mcm_compiler.exploration.journal import Exploration, journal_path
 from mcm_compiler.exploration.texts import (
     csv_text,
@@ -48,7 +48,7 @@ def _resumed(request: Request) -> Request:
 @pytest.fixture(scope="module")
 def found() -> Exploration:
     request = _request("package.num_chips=0..4:2", "chip.sram_mib=0.001,32,64")
-    return explore(request)[0]
+    return explore_request(request).data
 
 
 def test_points_are_those_of_compiles_for_their_targets(found: Exploration) -> None:
@@ -107,7 +107,7 @@ def test_equal_targets_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(module, "points_of", counted)
     sweeps = ("chip.mac_array.dataflow=output_stationary", "package.channel_slots=2,2.0,3")
-    (model,) = explore(_request(*sweeps, "package.spill=none"))[0]["models"]
+    (model,) = explore_request(_request(*sweeps, "package.spill=none")).data["models"]
     assert compiled == [2]
     assert len(model["points"]) == 2
 
@@ -126,7 +126,7 @@ def test_a_killed_exploration_goes_on_and_ends_with_the_same_bytes(
             raise Killed
 
     with pytest.raises(Killed):
-        explore(request, journal=journal, progress=progress)
+        explore_request(request, journal=journal, progress=progress)
     # A point that no sweep has is none.
     _, *lines = (data := journal.read_bytes()).splitlines(keepends=True)
     journal.write_bytes(data + re.sub(rb'"point":\d+', b'"point":99', lines[0]))
@@ -139,7 +139,8 @@ def test_a_killed_exploration_goes_on_and_ends_with_the_same_bytes(
             compiled.append(len(targets)) or plain(prepared, targets, at_once, **more)
         ),
     )
-    again, kept = explore(_resumed(request), journal=journal)
+    resumed = explore_request(_resumed(request), journal=journal)
+    again, kept = resumed.data, resumed.journal
     assert compiled == [6 - 3]
     assert json_text.encoded(again) == json_text.encoded(found)
     assert kept is not None
@@ -155,25 +156,25 @@ def test_points_of_processes_that_died_are_compiled_anew(
     plain = module.points_of
     died = failed_point([Diagnostic("MCM-U037", "the process ended with exit code 1")])
     monkeypatch.setattr(module, "points_of", lambda *_, **__: iter([(0, died), (1, died)]))
-    (model,) = explore(request, journal=journal)[0]["models"]
+    (model,) = explore_request(request, journal=journal).data["models"]
     assert [fault["code"] for point in model["points"] for fault in point["faults"]] == [
         "MCM-U037",
         "MCM-U037",
     ]
     monkeypatch.setattr(module, "points_of", plain)
-    (model,) = explore(_resumed(request), journal=journal)[0]["models"]
+    (model,) = explore_request(_resumed(request), journal=journal).data["models"]
     assert [point["faults"] for point in model["points"]] == [[], []]
 
 
 def test_a_model_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
     (bad := tmp_path / "bad.onnx").write_bytes(b"no model")
     request = _request("package.num_chips=4", models=(str(bad), _MODEL))
-    first, second = explore(request)[0]["models"]
+    first, second = explore_request(request).data["models"]
     assert first["name"] == "bad.onnx"
     assert first["faults"]
     assert first["points"] == []
     assert not second["points"][0]["faults"]
-    assert b"bad.onnx" in exploration_page(explore(request)[0])
+    assert b"bad.onnx" in exploration_page(explore_request(request).data)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_a_model_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) ->
 )
 def test_sweeps_without_a_valid_target_are_told(sweep: str, told: str) -> None:
     with pytest.raises(CompileError) as caught:
-        explore(_request(sweep))
+        explore_request(_request(sweep))
     (found,) = caught.value.diagnostics
     assert found.code == "MCM-U062"
     assert told in f"{found.message} {found.hint}"
@@ -201,9 +202,9 @@ def test_another_model_under_the_same_name_is_told(tmp_path: Path) -> None:
     file, journal = tmp_path / "m.onnx", tmp_path / "out.json.part"
     write_model(build_zoo_model(_MODEL.removeprefix("zoo:")), file)
     request = _request("package.num_chips=4", models=(str(file),))
-    explore(request, journal=journal)
+    explore_request(request, journal=journal)
     file.unlink()
     write_model(build_zoo_model("plain-cnn{image_size=16,stages=2,blocks=1,width=8}"), file)
     with pytest.raises(CompileError) as caught:
-        explore(_resumed(request), journal=journal)
+        explore_request(_resumed(request), journal=journal)
     assert [d.code for d in caught.value.diagnostics] == ["MCM-U063"]

@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler import CompileOptions
-from mcm_compiler.api import compile_model, place_model, run_passes
+from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.graph.trip_counts import (
@@ -19,6 +19,7 @@ from mcm_compiler.graph.trip_counts import (
 )
 from mcm_compiler.placed.folder_check import check_placement_folder
 from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.placing import place_model
 from tests.generators.changed_folders import errors, rehash
 
 ROWS = 8

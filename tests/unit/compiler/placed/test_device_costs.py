@@ -13,7 +13,6 @@ import onnx_ir as ir
 import pytest
 from click.testing import CliRunner
 
-from mcm_compiler.api import place_model
 from mcm_compiler.cli.main import cli
 from mcm_compiler.components.cost_choice import CostBasis, CostModelMaker, with_cost_model
 from mcm_compiler.components.cost_files import held_files, user_files, with_cost_model_text
@@ -28,6 +27,7 @@ from mcm_compiler.placed.device_costs import (
     with_device_costs,
 )
 from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.placing import place_model
 from mcm_compiler.registry import COST_MODELS, register
 from mcm_hardware.families.box.box_package import BoxPackage
 from tests.generators.placed_models import imported_model, small_model

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from mcm_compiler.api import place_model
 from mcm_compiler.page.contents import page_bytes
 from mcm_compiler.placed.folder_reading import open_placement
 from mcm_compiler.placed.place_options import PlaceOptions
@@ -14,6 +13,7 @@ from mcm_compiler.placed.placed_page import (
     step_section,
 )
 from mcm_compiler.placed.placement_checks import ReadPlacement
+from mcm_compiler.placed.placing import place_model
 from tests.oracles.unpacked import unpacked
 
 

@@ -14,7 +14,7 @@ from mcm_compiler.placed.records import (
     Search,
     StepFigures,
 )
-from mcm_compiler.report.verdict.words import line_text
+from mcm_compiler.text.headline import line_text
 
 
 def record(gap: float | None = 0.25, pins=(), peak=10, costs=None) -> PlacementRecord:

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from mcm_compiler.api import import_named, place_model
+from mcm_compiler.api import import_named
 from mcm_compiler.components import cost_files
 from mcm_compiler.contracts.boxes.box import INPUT, StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.placed.device_costs import load_box
 from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.placing import place_model
 from mcm_compiler.placed.profiles import (
     refuse_contradictions,
     table_of,

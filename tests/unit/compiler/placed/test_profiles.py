@@ -11,10 +11,10 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from mcm_compiler.api import place_model
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placed.folder_check import check_placement_folder
 from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.placing import place_model
 from mcm_compiler.placed.profiles import profiled_seconds
 
 

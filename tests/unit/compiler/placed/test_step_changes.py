@@ -12,13 +12,13 @@ import onnx_ir as ir
 import pytest
 from click.testing import CliRunner
 
-from mcm_compiler.api import place_model
 from mcm_compiler.cli.main import cli
 from mcm_compiler.components.target_loading import package_from_text
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.placed.device_costs import given_box
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel
+from mcm_compiler.placed.placing import place_model
 from mcm_compiler.registry import register
 from tests.generators.placed_models import small_model
 

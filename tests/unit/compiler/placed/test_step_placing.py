@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mcm_compiler.api import place_model
 from mcm_compiler.contracts.boxes.box import BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.placing import place_model
 from mcm_compiler.registry import PLACERS
 from tests.generators.placed_models import ByLetters, place_small, small_model
 

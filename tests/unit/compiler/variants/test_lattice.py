@@ -20,7 +20,7 @@ from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.contracts.requests import ExploreOptions
 from mcm_compiler.contracts.target import OrdersKeys, Target
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.exploration.explore import Request, explore
+from mcm_compiler.exploration.explore import Request, explore_request
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.report.hardware.sensitivity_section import sensitivity_table
 from mcm_compiler.results.points import PlacedPoint
@@ -134,7 +134,7 @@ def test_sweeps_are_monotone_along_each_axis() -> None:
     request = Request(("zoo:bert-tiny",), package("ring"), ExploreOptions(sweeps), OPTIONS)
     target = request.target
     assert isinstance(target, OrdersKeys)
-    (model,) = explore(request)[0]["models"]
+    (model,) = explore_request(request).data["models"]
     assert len(model["points"]) == 18
     pairs = 0
     for one, other in itertools.permutations(model["points"], 2):

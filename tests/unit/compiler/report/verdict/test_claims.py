@@ -8,8 +8,8 @@ import pytest
 
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.verdict.claims import verdict_of
-from mcm_compiler.report.verdict.words import line_text
 from mcm_compiler.text import json_text
+from mcm_compiler.text.headline import line_text
 from tests.generators.example_result import bare_result, example_result
 
 
