@@ -55,7 +55,6 @@ lint: $(READY)
 	lint-imports
 	python tools/check_limits.py
 	python tools/count_lines.py --check
-	python tools/render_rooms.py --check
 	python tools/check_prose.py
 
 walls: $(READY)

@@ -25,7 +25,6 @@ from mkdocs.structure.pages import Page
 import mcm_compiler
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("mcm_compiler", "passes/mcm_passes", "hardware/mcm_hardware", "models/mcm_models")
 CATALOG = "mcm_compiler/diagnostics/catalog"
 OTHER_PAGES = {
     "CONTRIBUTING.md": "contributing.md",
@@ -82,14 +81,12 @@ _LEXERS = {".py": "python", ".toml": "toml", ".json": "json", ".yml": "yaml"}
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
-    """Every public module of the four packages by its dotted name, parsed, in order."""
-    for package in PACKAGES:
-        folder = ROOT / package
-        for path in sorted(folder.rglob("*.py")):
-            parts = path.relative_to(folder.parent).with_suffix("").parts
-            parts = parts[:-1] if parts[-1] == "__init__" else parts
-            if not any(part.startswith("_") for part in parts):
-                yield ".".join(parts), ast.parse(path.read_text(encoding="utf-8"))
+    """Every public module of the core by its dotted name, parsed, in order."""
+    for path in sorted((ROOT / "mcm_compiler").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        if not any(part.startswith("_") for part in parts):
+            yield ".".join(parts), ast.parse(path.read_text(encoding="utf-8"))
 
 
 def face() -> str:
@@ -109,10 +106,9 @@ def contracts() -> str:
     """
     homes: dict[str, list[str]] = {}
     for module, tree in modules():
-        if module.startswith("mcm_compiler"):
-            for node in tree.body:
-                if isinstance(node, ast.ClassDef):
-                    homes.setdefault(node.name, []).append(module)
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(module)
     lines: list[str] = []
     for subject, names in CONTRACTS.items():
         lines.append(f"## {subject}")
@@ -126,20 +122,7 @@ def contracts() -> str:
     return "\n\n".join(lines)
 
 
-def module_list() -> str:
-    """A table of modules for each package: the name, and the first sentence about it."""
-    lines: list[str] = []
-    package = ""
-    for name, tree in modules():
-        if name.partition(".")[0] != package:
-            package = name.partition(".")[0]
-            lines += ["", f"## {package}", "", "| module | subject |", "|---|---|"]
-        text = " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].split())
-        lines.append(f"| `{name}` | {text.replace('|', chr(92) + '|')} |")
-    return "\n".join(lines)
-
-
-_API = {"face": face, "contracts": contracts, "modules": module_list}
+_API = {"face": face, "contracts": contracts}
 
 
 # ---- links that leave docs/ ------------------------------------------------------------------
