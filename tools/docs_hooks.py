@@ -94,7 +94,9 @@ def face() -> str:
     elsewhere = {name for names in CONTRACTS.values() for name in names} | {"__version__"}
     names = set(mcm_compiler.__all__) - elsewhere
     return "\n\n".join(
-        f"::: {getattr(mcm_compiler, name).__module__}.{name}" for name in sorted(names)
+        f"::: {one.__module__}.{one.__name__}\n    options:\n      heading: {name}"
+        for name in sorted(names)
+        for one in (getattr(mcm_compiler, name),)
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,11 @@ def contracts(hooks: dict[str, Any]) -> str:
 
 
 def test_all_that_is_exported_is_on_one_of_the_pages(hooks: dict[str, Any], contracts: str) -> None:
-    directives = (hooks["face"]() + "\n" + contracts).splitlines()
-    listed = {line.rpartition(".")[2] for line in directives if line.startswith(":::")}
+    listed = {line.rpartition(".")[2] for line in contracts.splitlines() if line.startswith(":::")}
+    face = hooks["face"]()
+    listed |= set(re.findall(r"^      heading: (\w+)$", face, flags=re.MULTILINE))
+    for module, name in re.findall(r"^::: ([\w.]+)\.(\w+)$", face, flags=re.MULTILINE):
+        assert hasattr(importlib.import_module(module), name)
     assert set(mcm_compiler.__all__) - listed == {"__version__"}
 
 
