@@ -362,7 +362,7 @@ def chain_of(workspace, weights):
 @pytest.mark.parametrize(
     ("planner", "code", "part"),
     [
-        ("auto-mop", "MCM-U003", "did you mean auto-map?"),
+        ("auto-mop", "MCM-U003", "did you mean auto-map"),
         ("auto-map{luck=1}", "MCM-U002", "luck"),
         ("auto-map{", "MCM-U001", "expected an option name"),
     ],

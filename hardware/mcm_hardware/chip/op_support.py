@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import onnx_ir as ir
 
@@ -40,9 +40,11 @@ from mcm_compiler.graph.constants import consumed_values, leaves, subgraphs
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, Machine
 from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
 from mcm_hardware.chip.kernel_work import KernelWork
-from mcm_hardware.chip.roofline import EngineTimes, Roofline
 from mcm_hardware.tensors.packed_weights import is_constant
 from mcm_hardware.tensors.storage_widths import StorageWidths, value_dtype
+
+if TYPE_CHECKING:
+    from mcm_hardware.chip.roofline import EngineTimes, Roofline
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,9 @@ def host_link(machine: Machine) -> HostLink | None:
 
 def host_roofline(numbers: HostNumbers) -> Roofline:
     """The cost model of ops on the host, one after another; tensors are as wide as ONNX says."""
+    # Packages read from descriptions need no costs yet.
+    from mcm_hardware.chip.roofline import Roofline
+
     host = ChipSpec(
         sram_bytes=0,
         sram_bytes_per_s=numbers.memory_bytes_per_s,
