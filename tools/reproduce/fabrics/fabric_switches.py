@@ -1,4 +1,4 @@
-"""The switches of the judge of fabrics beside booksim2, an independent simulator of networks.
+"""Compare the switches of the flit simulator with booksim2, an independent network simulator.
 
 Single flits on a mesh of 8 x 8, X before Y, one virtual channel: latency without load, and what a
 node takes in per cycle when nodes make 0.5. Booksim2 is built outside the project; with
@@ -7,7 +7,7 @@ facts of its router have to be allowed for: a flit passes a channel of a cycle b
 router and behind the last, and a place behind a link is free again one cycle later than ours, so
 that its buffers have one place more.
 
-The record is `tools/reproduce/data/fabric_switches.json`; `--page` writes the section of
+The record is `tools/reproduce/data/fabric_switches.json`; `--page` only writes its section of
 `docs/results/fabrics.md`.
 """
 
@@ -71,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--booksim", type=Path, help="the built program")
     parser.add_argument("--page", action="store_true", help="write the section of the page")
     options = parser.parse_args(arguments)
+    if options.page:
+        write_section("switches", _section(read_rows(NAME)), PAGE)
+        return 0
     recorded = {} if options.booksim else {_key(row): row for row in read_rows(NAME)}
     rows: list[dict[str, Any]] = []
     for pattern, fifo, rate in CASES:
@@ -85,8 +88,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(row)
         rows.append(row)
     write_record(NAME, COMMAND, rows, ("traffic", "fifo_flits", "rate"))
-    if options.page:
-        write_section("switches", _section(rows), PAGE)
     return 0
 
 
@@ -99,7 +100,7 @@ def _booksim(program: Path, pattern: str, places: int, rate: float) -> dict[str,
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "config"
         config.write_text(CONFIG, encoding="utf-8")
-        told = subprocess.run(
+        printed = subprocess.run(
             [
                 str(program),
                 str(config),
@@ -113,8 +114,8 @@ def _booksim(program: Path, pattern: str, places: int, rate: float) -> dict[str,
             text=True,
             check=False,
         ).stdout
-    latency = re.findall(r"Packet latency average = ([\d.]+)", told)[-1]
-    accepted = re.findall(r"Accepted flit rate average ?= ([\d.]+)", told)[-1]
+    latency = re.findall(r"Packet latency average = ([\d.]+)", printed)[-1]
+    accepted = re.findall(r"Accepted flit rate average ?= ([\d.]+)", printed)[-1]
     return {"booksim_latency": float(latency), "booksim_accepted": float(accepted)}
 
 
@@ -125,7 +126,7 @@ def _section(rows: Sequence[dict[str, Any]]) -> str:
     (light,) = quiet
     lines = [
         [
-            f"{row['traffic']}, {row['fifo_flits']} places",
+            f"{row['traffic']}, {row['fifo_flits']} flits",
             f"{row['accepted']:.3f}",
             f"{row['booksim_accepted']:.3f}",
             f"{100 * (row['accepted'] / row['booksim_accepted'] - 1):+.1f} %",
@@ -133,11 +134,10 @@ def _section(rows: Sequence[dict[str, Any]]) -> str:
         for row in busy
     ]
     return (
-        f"Without load (a flit in a hundred cycles and node) a flit takes {light['latency']:.2f} "
-        f"cycles, and {light['booksim_latency']:.2f} in booksim2, of which 2 are the channels "
-        "before the first router and behind the last.\n\n"
-        "Flits that a node takes in per cycle at saturation:\n\n"
-        + table(("traffic, places behind a link", "judge", "booksim2", "difference"), lines)
+        f"Without load a flit takes {light['latency']:.2f} cycles, and "
+        f"{light['booksim_latency']:.2f} in booksim2, which adds a channel at either end. "
+        "Accepted flits per node and cycle at saturation:\n\n"
+        + table(("traffic, buffer per link", "flit simulator", "booksim2", "difference"), lines)
     )
 
 

@@ -1,4 +1,4 @@
-"""What the network of mappings loses without each of its parts, and on blocks beyond its sizes.
+"""Errors of the network of mappings without each of its parts, and on blocks beyond its sizes.
 
     python tools/reproduce/fabrics/lcm_ablations.py tools/reproduce/data/fabric_measurements.npz
 
@@ -7,10 +7,10 @@ weight. (What a round of measuring brings is in `docs/explanation/learned-mappin
 has none of it.) Folds are those of `lcm_accuracy.py`. Answers are the network's own, without the
 threshold below which mappers leave the formula as it is, so that figures differ a little from
 there. Last, it learns from blocks of up to so many units and is asked about larger ones, with
-formula and ridge beside it on the same blocks; the largest are those of `lcm_large_blocks.py`.
+with formula and ridge on the same blocks; the largest are those of `lcm_large_blocks.py`.
 
 Each row is written as soon as it is done; rows that are there are not made again. `--page` writes
-tables into `docs/results/fabrics.md`.
+the errors into `docs/results/fabrics.md`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lcm_accuracy import FOLDS, LAYOUT, Guesses, analytic_guesses, figures, ridg
 from lcm_large_blocks import ABOVE
 from lcm_large_blocks import OUT as LARGE_BLOCKS
 from lcm_study.graphs import read
-from lcm_study.tables import between_marks, figures_table
+from lcm_study.tables import between_marks
 from mapping_network.graphs import GraphShape, MappingGraph, padded
 from mapping_network.layout import GLOBAL_COLUMNS, LearningSettings, Weights, initial_weights
 from mapping_network.rounds import seen_graphs
@@ -53,8 +53,8 @@ SIZES = ((30, 45), (40, 55), (55, 75))
 _TIMES = slice(0, GLOBAL_COLUMNS.index("logarithm of the bound in cycles, over 10"))
 """Columns of the whole that formulas say."""
 
-BESIDE = ("graph's mean", "wire-length", "heuristic", "busiest", "round-trips", "ridge", "gnn")
-"""Who is asked about larger blocks, in the order of tables."""
+ASKED = ("round-trips", "ridge", "gnn")
+"""Models whose errors on larger blocks the page has."""
 
 Masks = Callable[[MappingGraph], MappingGraph]
 
@@ -198,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--folds", type=int, default=FOLDS, help="of them are asked about")
     parser.add_argument("--variants", default=",".join(VARIANTS))
     parser.add_argument("--output", type=Path, default=RECORD)
-    parser.add_argument("--page", action="store_true", help="write the tables, run nothing")
+    parser.add_argument("--page", action="store_true", help="write the errors, run nothing")
     given = parser.parse_args(argv)
     record: dict[str, Any] = (
         json.loads(given.output.read_text())
@@ -226,7 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for sizes in SIZES:
         name = f"up to {sizes[0]} units, asked above {sizes[1]}"
         done = record["sizes"].get(name, {"gnn": []})["gnn"]
-        if len(done) < given.seeds or set(record["sizes"].get(name, ())) < set(BESIDE):
+        if len(done) < given.seeds:
             began = time.process_time()
             rows = beyond(data, seen, sizes, range(len(done), given.seeds))
             keep("sizes", name, rows | {"gnn": [*done, *rows["gnn"]]}, began)
@@ -242,13 +242,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def write_page(record: dict[str, Any]) -> None:
-    """Writes both tables into the page."""
-    ordered = {name: record["rows"][name] for name in VARIANTS if name in record["rows"]}
-    parts = [figures_table("network", ordered)]
+    """Writes the errors into the page."""
+    lines = [f"- one fold: {_errors({name: record['rows'][name] for name in VARIANTS})}"]
     for name, found in record["sizes"].items():
-        rows = {model: found[model] for model in BESIDE}
-        parts.append(f"Learned from blocks of {name}:\n\n{figures_table('model', rows)}")
-    write_whole(PAGE, between_marks(PAGE.read_text(), "ablations", "\n\n".join(parts)).encode())
+        lines.append(f"- {name}: {_errors({model: found[model] for model in ASKED})}")
+    write_whole(PAGE, between_marks(PAGE.read_text(), "ablations", "\n".join(lines)).encode())
+
+
+def _errors(rows: dict[str, list[dict[str, float]]]) -> str:
+    """Mean errors of trainings by name."""
+    means = {name: np.mean([row["error"] for row in found]) for name, found in rows.items()}
+    return ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
 
 
 if __name__ == "__main__":

@@ -134,28 +134,21 @@ def recorded() -> list[dict[str, Any]]:
 
 
 def model_table(rows: Sequence[dict[str, Any]]) -> str:
-    """A flow a line, beside the published one and the tuned formula from the same seeds."""
+    """A flow a line, compared with the published one and the tuned formula from the same seeds."""
     lines = [
-        "| flow | seeds | inferences/s | over the published heuristic's "
-        "| over those of `round-trips` | slowest chip's period over its bound | all chips' "
-        "| CPU-s |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        "| flow | inferences/s | over the published heuristic's | over those of `round-trips` |",
+        "|---|---:|---:|---:|",
     ]
     published, tuned = (
         {row["seed"]: row for row in rows if row["flow"] == name} for name in (PUBLISHED, TUNED)
     )
     for flow in FLOWS:
         there = [row for row in rows if row["flow"] == flow]
-        if not there:
-            continue
-        slowest = [r["over_bound"][int(np.argmax(r["period_cycles"]))] for r in there]
-        over = [float(np.exp(np.mean(np.log(r["over_bound"])))) for r in there]
-        lines.append(
-            f"| {flow} | {len(there)} | {np.mean([r['throughput_per_s'] for r in there]):,.0f} "
-            f"| {_gains(there, published)} | {_gains(there, tuned)} "
-            f"| {np.mean(slowest):.3f} | {np.mean(over):.3f} "
-            f"| {np.median([r['cpu_s'] for r in there]):.0f} |"
-        )
+        if there:
+            lines.append(
+                f"| {flow} | {np.mean([r['throughput_per_s'] for r in there]):,.0f} "
+                f"| {_gains(there, published)} | {_gains(there, tuned)} |"
+            )
     return "\n".join(lines)
 
 

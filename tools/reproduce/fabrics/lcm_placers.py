@@ -4,7 +4,8 @@
     python tools/reproduce/fabrics/lcm_placers.py --limit "20000 evaluations"
     python tools/reproduce/fabrics/lcm_placers.py --limit "10 s" --kind long
     python tools/reproduce/fabrics/lcm_placers.py --table      prints the recorded tables
-    python tools/reproduce/fabrics/lcm_placers.py --write      sets `auto`, writes the page
+    python tools/reproduce/fabrics/lcm_placers.py --page       writes the table into the page
+    python tools/reproduce/fabrics/lcm_placers.py --write      sets `auto`
 
 A flow is a mapping model in the same annealer; all of its CPU time counts, measurements among it.
 `random` asks `round-trips` about random mappings. The table has the geometric mean, over blocks and
@@ -33,7 +34,7 @@ from typing import Any, cast
 import numba
 import numpy as np
 from lcm_study.blocks import HELD_OUT, blocks
-from lcm_study.flow_table import compared, shared_cells, table, winners
+from lcm_study.flow_table import Compared, compared, table, winners
 
 # What writes pages is shared by all studies.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -140,6 +141,18 @@ FLOWS = (
     Flow("gnn, refined", "gnn", MANY, CORRECTED, RECORDED_NETWORK),
 )
 
+SHOWN = (
+    BASE,
+    "heuristic",
+    "round-trips",
+    "ridge",
+    "gnn",
+    "round-trips, refined",
+    "ridge, refined",
+    "gnn, refined",
+)
+"""Flows in the table of the page."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs what is missing; prints or writes what is there."""
@@ -150,20 +163,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--kind", choices=KINDS, default="short", help="of blocks")
     parser.add_argument("--flows", nargs="*", default=None, help="all if none is named")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--page", action="store_true")
     parser.add_argument("--write", action="store_true")
     args = parser.parse_args(argv)
     use_one_thread()
-    if not (args.table or args.write):
+    if not (args.table or args.page or args.write):
         run(args.kind, args.blocks, args.seeds, args.limit, args.flows)
     rows = recorded()
-    limits = sorted({(row["kind"], row["limit"]) for row in rows}, reverse=True)
-    tables = "\n\n".join(
-        f"{limit}, {kind} blocks, {limit_table(rows, kind, limit)}" for kind, limit in limits
-    )
-    print(tables)
+    print(flow_table(rows, [flow.name for flow in FLOWS]))
     if args.write:
         write_winner(rows)
-        write_section("flows", tables, PAGE)
+    if args.page:
+        write_section("flows", flow_table(rows, SHOWN), PAGE)
     return 0
 
 
@@ -272,15 +283,14 @@ def of_limit(
     return there, [flow for flow in FLOWS if flow.name in names]
 
 
-def limit_table(rows: Sequence[dict[str, Any]], kind: str, limit: str) -> str:
-    """The table of a limit, with how many cells it stands on."""
-    there, flows = of_limit(rows, kind, limit)
-    names = [flow.name for flow in flows]
-    plain = best_plain(there, flows)
-    base = BASE if BASE in names else names[0]
-    shared = shared_cells(there, names)
-    told = f"{len(shared)} cells: {len({b for b, _ in shared})} blocks, up to "
-    return f"{told}{1 + max(s for _, s in shared)} seeds\n\n{table(there, names, base, plain)}"
+def flow_table(rows: Sequence[dict[str, Any]], shown: Sequence[str]) -> str:
+    """Periods of flows over those of the best without a network, a column for each limit."""
+    columns: dict[str, list[Compared]] = {}
+    for kind, limit in sorted({(row["kind"], row["limit"]) for row in rows}, reverse=True):
+        there, flows = of_limit(rows, kind, limit)
+        names = [flow.name for flow in flows]
+        columns[f"{limit}, {kind}"] = compared(there, names, best_plain(there, flows))
+    return table(columns, shown)
 
 
 def best_plain(rows: Sequence[dict[str, Any]], flows: Sequence[Flow]) -> str:

@@ -4,7 +4,7 @@
     python tools/reproduce/fabrics/lcm_plots.py
     python tools/reproduce/fabrics/lcm_plots.py --scatter DATA
 
-Flows and ablations are drawn from what is recorded. The scatter of guesses against measurements,
+Flows are drawn from the record. The scatter of guesses against measurements,
 of a data set such as `tools/reproduce/data/fabric_measurements.npz`, needs one training of each
 fold, as `lcm_accuracy.py` keeps them; those that are missing are made.
 """
@@ -12,13 +12,11 @@ fold, as `lcm_accuracy.py` keeps them; those that are missing are made.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import lcm_ablations
 import lcm_placers
 import numpy as np
 from lcm_accuracy import (
@@ -42,7 +40,7 @@ from mcm_models.mapping_model.data_set import RANDOM, MappingData
 from mcm_passes.families.fabric.learning.mapping_trainer import exact
 
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "results" / "images"
-PLOTS = tuple(IMAGES / f"fabric_{name}.png" for name in ("flows", "ablations", "guesses"))
+PLOTS = tuple(IMAGES / f"fabric_{name}.png" for name in ("flows", "guesses"))
 """What is written."""
 
 FORMULA, NETWORK = "tab:gray", "tab:blue"
@@ -66,9 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the trainings that are drawn")
     given = parser.parse_args(argv)
     pyplot = drawing_library()
-    flows, ablations, guessed = PLOTS
+    flows, guessed = PLOTS
     draw_flows(pyplot, flow_panels(lcm_placers.recorded()), flows)
-    draw_ablations(pyplot, json.loads(lcm_ablations.RECORD.read_text()), ablations)
     if given.scatter is not None:
         use_one_thread()
         data = read(given.scatter)
@@ -116,36 +113,6 @@ def draw_flows(pyplot: Any, panels: Mapping[str, Sequence[Compared]], path: Path
         panel.minorticks_off()
     axes.flat[-1].set_xlabel("measured period, geometric mean over blocks; 95 % interval")
     save_picture(figure, path)
-
-
-def draw_ablations(pyplot: Any, record: Mapping[str, Any], path: Path) -> None:
-    """Errors and orders of networks that lack a part, and errors beyond the sizes learned from."""
-    rows = {name: record["rows"][name] for name in lcm_ablations.VARIANTS}
-    figure, axes = pyplot.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
-    for panel, figure_of in zip(axes, ("error", "within"), strict=False):
-        draw_dots(panel, {name: [one[figure_of] for one in some] for name, some in rows.items()})
-    axes[0].set_title("error, five trainings", fontsize=9)
-    axes[1].set_title("order within a graph", fontsize=9)
-    axes[1].set_yticklabels([])
-    beyond = {
-        f"{model}, {sizes.split(',')[0]}": [one["error"] for one in some]
-        for sizes, models in record["sizes"].items()
-        for model, some in models.items()
-        if model in {"gnn", "ridge", "round-trips"}
-    }
-    draw_dots(axes[2], beyond)
-    axes[2].set_title("error on larger blocks than learned from", fontsize=9)
-    save_picture(figure, path)
-
-
-def draw_dots(panel: Any, values: Mapping[str, Sequence[float]]) -> None:
-    """A line for each name, with a dot for each training and a bar at their mean."""
-    upwards = list(values.items())[::-1]
-    for place, (_, found) in enumerate(upwards):
-        panel.plot(found, [place] * len(found), "o", color=NETWORK, alpha=0.4, markersize=4)
-        panel.plot([np.mean(found)], [place], "|", color="black", markersize=10)
-    panel.set_yticks(range(len(upwards)), [name for name, _ in upwards], fontsize=8)
-    panel.grid(axis="x", linewidth=0.3)
 
 
 def guesses_of_all(data: MappingData, folder: Path, seed: int) -> dict[str, Guesses]:

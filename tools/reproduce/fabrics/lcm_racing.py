@@ -1,7 +1,7 @@
 """Do races of plays, or a residual learned from the plays of one problem, beat `ridge, refined`?
 
     python tools/reproduce/fabrics/lcm_racing.py [--limit "1 s"] [--blocks 24] [--seeds 1]
-    python tools/reproduce/fabrics/lcm_racing.py --page      writes the tables into the page
+    python tools/reproduce/fabrics/lcm_racing.py --page      writes the figures into the page
 
 All flows search by `ridge` for the first half of their CPU time and refine the best measured
 mapping in the second, as `-O3` does. *Races*: four walks propose a mapping each, all four are
@@ -272,21 +272,13 @@ def run(limit: str, count: int, seeds: int) -> None:
 
 
 def page_of(rows: Sequence[dict[str, Any]]) -> str:
-    """A line for each limit and flow."""
-    lines = [
-        f"| limit | flow | over `{BASE}` | 95 % | over the bound | measurements | cells |",
-        "|---|---|---:|---|---:|---:|---:|",
-    ]
+    """A line for each limit."""
+    lines: list[str] = []
     names = [flow.name for flow in FLOWS]
     for limit in sorted({row["limit"] for row in rows}):
         there = [row for row in rows if row["limit"] == limit]
-        cells = len(shared_cells(there, names))
-        for row in compared(there, names, BASE):
-            asked = [r["measurements"] for r in there if r["flow"] == row.flow]
-            lines.append(
-                f"| {limit} | {row.flow} | {row.ratio:.3f} | {row.low:.3f} to {row.high:.3f} "
-                f"| {row.over_bound:.3f} | {np.median(asked):.0f} | {cells} |"
-            )
+        found = [f"{row.flow} {row.text}" for row in compared(there, names, BASE)[1:]]
+        lines.append(f"- {limit}, {len(shared_cells(there, names))} cells: {'; '.join(found)}")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Tables of flows: who finds the shorter periods on the same blocks, from the same seeds."""
+"""Compare flows: periods found on the same blocks, from the same seeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Compared:
-    """A flow beside another one; shares of periods.
+    """A flow compared with another one; shares of periods.
 
     Attributes:
         flow: its name.
@@ -34,6 +34,11 @@ class Compared:
     over_bound: float
     evaluations: int
 
+    @property
+    def text(self) -> str:
+        """Ratio and interval."""
+        return f"{self.ratio:.3f} ({self.low:.3f} to {self.high:.3f})"
+
 
 def shared_cells(rows: Sequence[Row], flows: Sequence[str]) -> set[tuple[str, int]]:
     """Blocks and seeds that all of the flows have been run on."""
@@ -42,7 +47,7 @@ def shared_cells(rows: Sequence[Row], flows: Sequence[str]) -> set[tuple[str, in
 
 
 def compared(rows: Sequence[Row], flows: Sequence[str], base: str) -> list[Compared]:
-    """Each flow beside `base`, on the cells that all of them share.
+    """Each flow compared with `base`, on the cells that all of them share.
 
     Args:
         rows: with `block`, `seed`, `flow`, `over_bound` and `evaluations`.
@@ -94,20 +99,13 @@ def winners(rows: Sequence[Row], fitted: Mapping[str, bool]) -> tuple[str, str]:
     return min(better, key=lambda row: row.ratio).flow if better else plain, plain
 
 
-def table(rows: Sequence[Row], flows: Sequence[str], base: str, plain: str) -> str:
-    """In Markdown, a flow a line: beside the base and beside the best flow without learning."""
-    lines = [
-        "| flow | over the published heuristic | 95 % | over the best without a network | 95 % "
-        "| over the bound | evaluations |",
-        "|---|---:|---|---:|---|---:|---:|",
+def table(columns: Mapping[str, Sequence[Compared]], shown: Sequence[str]) -> str:
+    """In Markdown: a row for each flow that is shown, a column for each comparison."""
+    lines = [f"| flow | {' | '.join(columns)} |", "|---" + "|---:" * len(columns) + "|"]
+    found = [{row.flow: row.text for row in rows} for rows in columns.values()]
+    lines += [
+        f"| {flow} | {' | '.join(cells.get(flow, '') for cells in found)} |" for flow in shown
     ]
-    pairs = zip(compared(rows, flows, base), compared(rows, flows, plain), strict=True)
-    for first, second in pairs:
-        lines.append(
-            f"| {first.flow} | {first.ratio:.3f} | {first.low:.3f} to {first.high:.3f} "
-            f"| {second.ratio:.3f} | {second.low:.3f} to {second.high:.3f} "
-            f"| {first.over_bound:.3f} | {first.evaluations} |"
-        )
     return "\n".join(lines)
 
 
