@@ -68,6 +68,7 @@ _TERM = re.compile(
 _BETTER = [*TERMS.values()]
 _OPENING = re.compile(r"(?:What|Whether|Who|Whom)\b")
 _SENTENCE = re.compile(r"(?<!e\.g\.)(?<!i\.e\.)(?<!\bal\.)(?<=[.!?])[\"')\]*]*\s+")
+_CODES = re.compile(r"\bX(?:, X\b)+")
 _CODE = re.compile(r"(`+)[^`].*?\1|\]\([^)]*\)|<[^<>]*>|https?://\S+|\$[^$\n]+\$", re.DOTALL)
 _ITEM = re.compile(r"\s*(?:[-*+>|]|\d+[.)])\s+|#+ |\*\*[\w ]+:\*\*|!!!")
 _ENTRY = re.compile(r"\s+\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*: ")
@@ -157,6 +158,7 @@ def _paragraphs(lines: Lines, *, docstring: bool) -> Iterator[Lines]:
 def _in_paragraph(lines: Lines) -> Iterator[Finding]:
     text = "\n".join(line for _, line in lines)
     text = _CODE.sub(lambda code: ("X" if code[1] else " ") + "\n" * code[0].count("\n"), text)
+    text = _CODES.sub("X", text)  # A list of names is no long sentence.
     for term in _TERM.finditer(text):
         better = _BETTER[(term.lastindex or 1) - 1]
         word = " ".join(term[0].split())

@@ -1,9 +1,10 @@
-"""Writes the pictures of the README, each for light and for dark pages.
+"""Writes the pictures of the README and of the guide to reports, for light and for dark pages.
 
     python tools/readme_pictures.py
     python tools/readme_pictures.py --check    exit 1 if one is not what the data give
 
-The chart is made from `tools/bench/data/peers.json`; the picture of the flow has no figures.
+The chart is made from `tools/bench/data/peers.json`, the annotated verdict from the output in the
+README; the picture of the flow has no figures.
 """
 
 from __future__ import annotations
@@ -29,12 +30,24 @@ DATA = ROOT / "tools" / "bench" / "data" / "peers.json"
 
 WIDTH = 760
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
+FIXED_FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mono', monospace"
 SMALL, PLAIN, LARGE = 12, 14, 17
 """Sizes of text; pictures are shown at their own width."""
 
 OURS = "mcm-compiler"
 LEFT_OUT = frozenset({"onnxruntime", "Stream", "Stream, ZigZag 2", "Alpa"})
 """One device, or no answer at all: `docs/results/peers.md` has them."""
+
+
+NOTES = {
+    "✓": "Model and target. Every figure is simulated; no hardware was measured.",
+    "fits": "Memory: chips in use, the fullest one, and the width at which chips store weights.",
+    "throughput": "Speed of all replicas; latency is of one inference in an empty package.",
+    "optimality": "Nothing in the named scope is faster by more than this (proven, cost model).",
+    "limited by": "Bottleneck: the busiest engine or link, on how many chips, in which kernel.",
+    "verified": "Outputs compared in onnxruntime; the proof by structure covers every op.",
+}
+"""Explanations of the lines of a verdict."""
 
 
 class Theme(NamedTuple):
@@ -138,6 +151,38 @@ def flow(theme: Theme) -> str:
     return svg_picture(title, 222, marks)
 
 
+def verdict(theme: Theme) -> str:
+    """The lines of a verdict, numbered and explained."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = readme.partition("<!-- report:begin -->\n```\n")[2].partition("\n```")[0].splitlines()
+    title, top, step = "The verdict of a report, line by line", 36, 17
+    frame = step * len(lines) + 16
+    marks = [
+        svg_text(0, 20, title, LARGE, theme.text, bold=True),
+        f'<rect x="28" y="{top}" width="{WIDTH - 29}" height="{frame}" rx="6" '
+        f'fill="{theme.fill}" stroke="{theme.line}"/>',
+        f'<g font-family="{escape(FIXED_FONT)}" xml:space="preserve">',
+        *(
+            svg_text(36, top + 20 + step * k, line, 11.5, theme.text)
+            for k, line in enumerate(lines)
+        ),
+        "</g>",
+    ]
+    for number, (name, note) in enumerate(NOTES.items(), 1):
+        (line,) = (k for k, text in enumerate(lines) if text.strip().startswith(name))
+        y = top + frame + 10 + 22 * number
+        marks += _number(number, top + 16 + step * line, theme) + _number(number, y - 4, theme)
+        marks.append(svg_text(36, y, note, PLAIN, theme.text))
+    return svg_picture(title, top + frame + 22 * len(NOTES) + 24, marks)
+
+
+def _number(number: int, y: float, theme: Theme) -> list[str]:
+    return [
+        f'<circle cx="12" cy="{y:g}" r="9" fill="none" stroke="{theme.strong}"/>',
+        svg_text(12, y + 4, str(number), 11, theme.strong, anchor="middle", bold=True),
+    ]
+
+
 def _box(x: int, y: int, width: int, lines: tuple[str, str], theme: Theme) -> list[str]:
     return [
         f'<rect x="{x}" y="{y}" width="{width}" height="52" rx="6" fill="{theme.fill}" '
@@ -155,7 +200,7 @@ def _arrow(x: int, y: int, end: int, theme: Theme) -> str:
 
 
 def svg_text(
-    x: float, y: float, text: str, size: int, colour: str, *, anchor: str = "start",
+    x: float, y: float, text: str, size: float, colour: str, *, anchor: str = "start",
     bold: bool = False,
 ) -> str:  # fmt: skip
     """A line of text of a picture."""
@@ -182,6 +227,7 @@ def pictures() -> dict[str, str]:
     for name, theme in THEMES.items():
         found[f"flow-{name}.svg"] = flow(theme)
         found[f"peers-{name}.svg"] = chart(data, theme)
+        found[f"verdict-{name}.svg"] = verdict(theme)
     return found
 
 

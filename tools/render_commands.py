@@ -25,8 +25,8 @@ HEAD = """\
 # Commands
 
 What `mcmc VERB --help` prints, written by `python tools/render_commands.py`. Results go to standard
-output, progress and diagnostics to standard error; exit codes stand in
-[continuous integration](../how-to/ci.md#exit-codes).
+output, progress and diagnostics to standard error; exit codes are in
+[exit codes, files and JSON](automation.md#exit-codes).
 """
 
 

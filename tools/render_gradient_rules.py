@@ -22,11 +22,10 @@ DATA = ROOT / "tools" / "data" / "gradients.json"
 INTRODUCTION = """\
 # Gradient rules
 
-`differentiate` goes back from the loss op by op, and each operator needs a rule that gives the
-gradients of its inputs. Rules are written for static shapes and for opset 18 or newer, which older
-models are taken up to, and emit operators of ONNX alone. A plug-in adds its own with an
-entry point `gradient-rule.OPERATOR`. This page is written by
-`python tools/render_gradient_rules.py`.
+`differentiate` goes back from the loss op by op. Each operator needs a rule that gives gradients of
+its inputs. Rules are written for static shapes and for opset 18 or newer; older models are
+converted. They emit only operators of ONNX. A plug-in adds its own with an entry point
+`gradient-rule.OPERATOR`. This page is written by `python tools/render_gradient_rules.py`.
 """
 
 
@@ -65,15 +64,15 @@ def _measured(cases: dict[str, Any]) -> list[str]:
         if any(word in entry for word in ("refused", "wrong", "broken", "not finite"))
     ]
     return [
-        "## Held against differences",
+        "## Compared with finite differences",
         "",
         f"`{cases['command'].removesuffix(' --update')}` differentiates the test cases of onnx",
         "whose inputs of floating point reach an output, and compares with central differences",
         "along random directions in double precision, to a relative error of 1e-4.",
         f"{cases['passed']:,} of {cases['counted']:,} pass ({share:.1%}; {versions}).",
-        "Operators with cases that do not:",
+        "Operators with cases that fail:",
         "",
-        "| operator | pass | do not | the first reason |",
+        "| operator | pass | fail | first reason |",
         "|---|---:|---:|---|",
         *(_row(operator, entry) for operator, entry in rows),
     ]
@@ -81,7 +80,7 @@ def _measured(cases: dict[str, Any]) -> list[str]:
 
 def _row(operator: str, entry: dict[str, Any]) -> str:
     failed = sum(entry.get(word, 0) for word in ("refused", "wrong", "broken", "not finite"))
-    reason = str(entry.get("reason", "")).replace("|", "\\|")
+    reason = str(entry.get("reason", "")).partition("; ")[0].replace("|", "\\|")
     return f"| `{operator}` | {entry.get('passed', 0)} | {failed} | {reason} |"
 
 

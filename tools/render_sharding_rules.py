@@ -48,13 +48,15 @@ TITLES = {
 INTRODUCTION = """\
 # Sharding rules
 
-Which dimensions of an operator may be divided over devices together, and what that asks for, is
-said by one rule per operator. Plans are made from these rules alone. This page is written by
+One rule per operator says which of its dimensions may be divided over devices together, and what
+that requires. Plans are made from these rules alone. This page is written by
 `python tools/render_sharding_rules.py`; the tables show the rules of the examples in
-`tools/sharding_examples/`. The tests divide every factor of every example in two, in three, and
-unevenly, run each part on its own in onnxruntime (in ONNX's reference evaluator where that has no
-kernel), put the results together, and compare with the whole operator. They do the same with the
-operators of exported models, and `python tools/check_sharding_rules.py` with ONNX's own node tests.
+`tools/sharding_examples/`.
+
+The tests divide every factor of every example in two, in three, and unevenly. Each part runs on its
+own in onnxruntime, or in ONNX's reference evaluator where that has no kernel. The combined results
+are compared with the whole operator. The tests do the same with the operators of exported models,
+and `python tools/check_sharding_rules.py` with ONNX's own node tests.
 
 ## Notation
 
@@ -73,13 +75,12 @@ Operands are divided by commas, dimensions by spaces, operands from results by `
 
 @MARKS@
 
-A mark at one place holds for the factor wherever it stands, and a factor stands at most once in an
-operand. A factor that is in results only (copies that `Expand` makes) is divided without a trace in
-the operands. Faulty notation is refused with the column: MCM-S001 to MCM-S007.
+A mark holds for the factor everywhere, and a factor is at most once in an operand. A factor that is
+in results only (copies that `Expand` makes) is divided without a trace in the operands. Faulty
+notation is refused with the column: MCM-S001 to MCM-S007.
 
-What else changes in the operator when one device has a part of a factor (the target of a `Reshape`,
-the `group` of a `Conv`, the offset of a lookup in a divided table, a bias that only one device may
-add) is told by `mcm_passes.parallelism.rules.shard_forms`.
+A device with a part of a factor may need other changes of the operator, such as another target of a
+`Reshape` or `group` of a `Conv`. `mcm_passes.parallelism.rules.shard_forms` has them.
 
 ## Rules of other operators
 

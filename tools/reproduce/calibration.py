@@ -1,4 +1,4 @@
-"""How well the analytic model foretells the evaluator: MCM, section 5.4, on our simulator.
+"""Compare the analytic model with the evaluator: MCM, section 5.4, on our simulator.
 
 Draws random valid partitions of a model, asks the analytic model and the evaluator for the period
 of each, and reports how they correlate, what the evaluator rejects, and why the two differ. There
@@ -31,7 +31,7 @@ VERSIONS = ("mcm-compiler", "numba", "numpy", "onnx", "onnxruntime")
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description="How well the analytic model foretells the judge.")
+    parser = argparse.ArgumentParser(description="Compare the analytic model with the simulator.")
     parser.add_argument("--model", default="zoo:bert-large{shape_only=true}")
     parser.add_argument("--target", default="mcm36")
     parser.add_argument("--partitions", type=int, default=2000)

@@ -1,9 +1,9 @@
-"""Pipelines side by side against throughput, where all chips share one channel to the host.
+"""Replicas against throughput, where all chips share one channel to the host.
 
 Compiles each model at -O2 for `mcm36` and for `mcm36-shared`, once for each number of equal
-pipelines that the package can have and once with the compiler's own choice, with all passes up to
+replicas that the package can have and once with the compiler's own choice, with all passes up to
 the simulator, under the roofline. Writes `tools/reproduce/data/shared_host.json` and the table in
-`docs/how-to/parallelize.md`.
+`docs/explanation/divisions-and-replicas.md`.
 Nothing is random but the weights, which count for nothing here, and the seed of the compile, 0.
 
     python tools/reproduce/shared_host.py
@@ -31,7 +31,7 @@ from mcm_compiler.contracts.replication import REPLICATION
 from mcm_compiler.machines.machine import HOST, HOST_ROOT
 
 DATA = Path(__file__).with_name("data") / "shared_host.json"
-DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "parallelize.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "explanation" / "divisions-and-replicas.md"
 BEGIN, END = "<!-- shared-host:begin -->\n", "<!-- shared-host:end -->\n"
 VERSIONS = ("mcm-compiler", "numpy", "onnx", "ortools")
 PASSES = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
@@ -109,15 +109,15 @@ def _shared_busy(simulation: SimulationResult) -> float:
 
 
 def table(data: dict[str, Any]) -> str:
-    """The rows as Markdown."""
+    """The rows of one pipeline and of the chosen numbers as Markdown."""
     lines = [
-        "| model | pipelines | `mcm36` | `mcm36-shared` | channel from the host busy |",
+        "| model | replicas | `mcm36` | `mcm36-shared` | channel from the host busy |",
         "|---|---:|---:|---:|---:|",
     ]
     by_place = {(r["model"], r["target"], r["asked"]): r for r in data["rows"]}
     for name in MODELS:
         chosen = [by_place[name, target, None]["pipelines"] for target in TARGETS]
-        for count in COUNTS:
+        for count in sorted({1, *chosen}):
             apart, shared = (by_place[name, target, count] for target in TARGETS)
             figures = [
                 f"**{r['throughput_per_s']:,.0f}/s**"

@@ -112,7 +112,7 @@ def test_share_and_counts(tool: Any) -> None:
     assert [e["name"] for e in data["unlike_expected"]] == ["b"]
     page = table.render(data)
     assert "**66.67 %**" in page
-    assert "- MCM-P012: `c`" in page
+    assert "- MCM-P012:\n    - `c`\n" in page
 
 
 def test_the_committed_page_follows_the_committed_data(tool: Any) -> None:

@@ -112,7 +112,7 @@ def _strategy_lines(cases: Sequence[Any]) -> list[str]:
 
 def _tightness_lines(rows: Sequence[Any]) -> list[str]:
     lines = [
-        "A weight needs a chip that also has room for what its operators read and write. So chips",
+        "A weight needs a chip with memory for inputs and outputs of its operators, too. So chips",
         f"with {TIGHTNESS:g} times the weights together often do not exist as 36 small chips.",
         f"*tight* has {TIGHTNESS:g} times the weights on as many chips as possible, *tight36* all",
         "chips with as little memory as possible. Both limits are proven under the compiler's",

@@ -252,9 +252,9 @@ def _better(data: Data) -> list[str]:
     quicker: list[str] = []
     for name in data["programs"]:
         found = _found(data, name)
-        told = [text for model, row in found if (text := _as_good(model, row))]
-        if told:
-            lines += _item(f"{name}: {', '.join(told)}.")
+        good = [text for model, row in found if (text := _as_good(model, row))]
+        if good:
+            lines += _item(f"{name}: {', '.join(good)}.")
         if name == CONTROL:
             continue
         count = sum(0.0 < row["cpu_s"] < model["ours"]["cpu_s"] for model, row in found)
@@ -278,18 +278,18 @@ def _as_good(model: Data, row: Data) -> str:
 
 def _copies(data: Data) -> list[str]:
     """Where copies of the whole on each chip are ahead of one pipeline."""
-    told: list[str] = []
+    found: list[str] = []
     for model in data["models"]:
         alone = model["rows"].get("onnxruntime", {}).get("period_s")
         if alone is not None and alone / model["chips"] < model["ours"]["period_s"]:
             share = model["ours"]["period_s"] * model["chips"] / alone
-            told.append(f"{model['model']} {share:.2f}")
-    if not told:
+            found.append(f"{model['model']} {share:.2f}")
+    if not found:
         return []
     return _item(
-        "Where one chip holds the model, a copy on each of the "
-        f"{data['models'][0]['chips']} chips beats one pipeline; times: {', '.join(told)}. "
-        "There `mcmc compile` takes [replicas](../how-to/parallelize.md)."
+        "Where one chip holds the model, `mcmc compile` takes "
+        f"[replicas](../how-to/parallelize.md): a copy on each of the {data['models'][0]['chips']} "
+        f"chips beats one pipeline. Throughput over that of the pipeline: {', '.join(found)}."
     )
 
 

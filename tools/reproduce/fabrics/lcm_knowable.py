@@ -1,4 +1,4 @@
-"""How much of the order of a graph's mappings could be known without playing them to the end.
+"""Estimate the order of a graph's mappings without simulating them to the end.
 
     python tools/reproduce/fabrics/lcm_knowable.py tools/reproduce/data/fabric_measurements.npz
     python tools/reproduce/fabrics/lcm_knowable.py --page
@@ -9,10 +9,10 @@ Guesses for measured mappings that no model makes:
   loads and trees are the same; only who is served first among equals differs. No model that sees
   distances and loads can be asked for more.
 - *first samples*: the period of a play that is broken off after so many samples.
-- fabrics that differ from the measured one in one number: what a model tells that has all of the
-  physics, but one of them not quite right.
+- fabrics that differ from the measured one in one number: a model with all of the physics, of which
+  one is slightly wrong.
 
-Beside them stand formulas on the same mappings, and how long an answer takes.
+Formulas on the same mappings are for comparison, and the time of an answer.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ FIRST_SAMPLES = (8, 16)
 
 KINDS = {"both": None, "drawn": RANDOM, "searched": FORMULA}
 """Origins of mappings, as the page calls them."""
+
+UNSHOWN = {"wire-length", "first 16 samples"}
+"""Rows that the page leaves to the record."""
 
 Asked = Callable[[MeasuredGraph], Floats]
 """Periods that are guessed for the mappings of a graph."""
@@ -144,10 +147,10 @@ def told(data: MappingData, count: int) -> dict[str, Any]:
 
 
 def write_page(record: dict[str, Any]) -> None:
-    """Writes the table into the page."""
-    rows = {f"{kind}: {name}": record["rows"][kind][name] for kind in KINDS for name in names()}
-    text = f"{record['graphs']} graphs, {record['mappings']} mappings\n\n"
-    text += figures_table("guess", rows)
+    """Writes the table of searched mappings into the page."""
+    rows = {name: record["rows"]["searched"][name] for name in names() if name not in UNSHOWN}
+    text = f"Searched mappings of {record['graphs']} graphs\n\n"
+    text += figures_table("estimate", rows)
     write_whole(PAGE, between_marks(PAGE.read_text(), "knowable", text).encode())
 
 
