@@ -19,7 +19,7 @@ from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.plugin_kinds import GROUP, KINDS, installed_entries, lacking_package
 from mcm_compiler.registry import REGISTRIES, TARGETS, Registry
 
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "plug-ins.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "plug-in-kinds.md"
 OLD = {kind.old_group: kind.name for kind in KINDS.values() if kind.old_group}
 
 Install = Callable[..., None]

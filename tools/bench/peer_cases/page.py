@@ -75,37 +75,39 @@ def _item(text: str) -> list[str]:
 
 
 def _introduction(data: Data) -> list[str]:
+    largest = max(one["ours"]["period_s"] / one["ours"]["bound_s"] - 1.0 for one in data["models"])
     return [
         "# Peers",
         "",
         *_paragraph(
-            "What could you use instead, and how do the others do on the same models under the "
-            "same simulator? As far as programs install from PyPI, each was asked; where others "
-            "are as good or better is below."
+            "What could you use instead? Programs that install from PyPI, on the same models and "
+            f"priced by the same model. No program has a shorter period: ours are at most "
+            f"{percent_text(largest)} above a proven lower bound (roofline), which no other "
+            "program gives. Graph partitioners divide faster than our search, and some reach the "
+            "same period on some models."
         ),
         "",
         *_paragraph(
             f"""
-            Every program gets the graph that our own search gets, the model after
-            `{data["passes"]}`. It is asked for as many parts as our partition for
-            `{data["target"]}` uses chips, as one pipeline. Its answer becomes a chip for each op,
-            priced by the ring's rules and the roofline: the *period* is the busiest chip, link or
-            host channel of one inference. Most programs know no direction, so that parts may wait
-            for each other in a circle, which no one-way ring allows. Such answers are repaired, by
-            the fewest moves or by cuts along an order that follows the parts. The shorter period
-            counts and is marked `{MADE_VALID}`: it is partly ours, and may use more chips. A
-            control with parts drawn at random shows how far repair alone leads. Of several seeds
-            or sizes the best valid answer counts.
+            Every program gets the graph of our own search, the model after `{data["passes"]}`, and
+            is asked for as many parts as our partition for `{data["target"]}` uses chips, as one
+            pipeline. The *period* is the busiest chip, link or host channel of one inference.
+            Most programs ignore the direction of links, so parts may depend on each other in a
+            cycle, which no one-way ring allows. Such answers are repaired by the fewest moves, or
+            by cuts along an order that follows the parts. The shorter period counts and is marked
+            `{MADE_VALID}`: it is partly ours, and may use more chips. A control with random parts
+            shows what repair alone achieves. Of several seeds or sizes the best valid answer
+            counts.
             """
         ),
         "",
         *_paragraph(
             """
-            *CPU* is the division alone, of all seeds or sizes; ours is the search, with kernels
-            compiled before. *Equal* says whether one model per part, run in a chain in stock
-            onnxruntime without graph optimisations, gives the outputs of the whole bit by bit on
-            one random input. For programs that write no models the chain is built from their
-            counted partition. A model that no single chip holds has no period on one device.
+            *CPU* is the time of the division alone, of all seeds or sizes; ours is the search,
+            with kernels compiled before. *Equal* says whether one model per part, run in a chain
+            in stock onnxruntime without graph optimisations, is bit-identical to the whole on one
+            random input. For programs that write no models the chain is built from their
+            partition. A model that no single chip holds has no period on one device.
             """
         ),
     ]
@@ -157,20 +159,18 @@ def _overview(data: Data) -> list[str]:
         )
     ]
     rows += [_program_row(data, name) for name in data["programs"]]
-    largest = max(one["period_s"] / one["bound_s"] - 1.0 for one in ours)
     whole = [model["compiled"] for model in data["models"]]
     return [
         *_paragraph(
-            "Periods over ours; the mean is geometric, over the models that have an answer. *Ahead "
-            "of control* counts models on which the period is shorter than what repair makes of "
-            "parts drawn at random: elsewhere a period after repair says nothing of the program."
+            "Periods over ours; the mean is geometric, over models with an answer. *Ahead of "
+            "control* counts models on which the period is shorter than that of repaired random "
+            "parts. Elsewhere a period after repair says nothing about the program."
         ),
         "",
         *table(heads, rows, 2),
         "",
         *_paragraph(
-            f"Our periods are at most {percent_text(largest)} above a proven lower bound, which no "
-            "other program gives. A whole compile, from the model to verified models of all chips, "
+            "A whole compile, from the model to verified models of all chips, "
             f"takes {_span([one['cpu_s'] for one in whole])} CPU-seconds."
         ),
     ]
