@@ -161,9 +161,9 @@ def verdict(theme: Theme) -> str:
         svg_text(0, 20, title, LARGE, theme.text, bold=True),
         f'<rect x="28" y="{top}" width="{WIDTH - 29}" height="{frame}" rx="6" '
         f'fill="{theme.fill}" stroke="{theme.line}"/>',
-        f'<g font-family="{escape(FIXED_FONT)}" xml:space="preserve">',
+        f'<g font-family="{escape(FIXED_FONT)}">',
         *(
-            svg_text(36, top + 20 + step * k, line, 11.5, theme.text)
+            svg_text(36, top + 20 + step * k, line.replace(" ", "\u00a0"), 11.5, theme.text)
             for k, line in enumerate(lines)
         ),
         "</g>",
@@ -178,7 +178,7 @@ def verdict(theme: Theme) -> str:
 
 def _number(number: int, y: float, theme: Theme) -> list[str]:
     return [
-        f'<circle cx="12" cy="{y:g}" r="9" fill="none" stroke="{theme.strong}"/>',
+        f'<circle cx="12" cy="{y:g}" r="8" fill="none" stroke="{theme.strong}"/>',
         svg_text(12, y + 4, str(number), 11, theme.strong, anchor="middle", bold=True),
     ]
 
