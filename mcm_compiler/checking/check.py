@@ -59,7 +59,7 @@ _NEEDS = {
     "bound": {"certificate"},
     "figures": {"mappings", "memory", "simulation", "certificate"},
 }
-"""Steps that say nothing new where another one fails: a program that is not that of the chips is
+"""Steps that say nothing new where another one fails. A program that is not that of the chips is
 not played, a bound is one of the folder's problem, and figures follow from all of these."""
 
 

@@ -234,9 +234,9 @@ def check_memory(
 
     Raises:
         CompileError: MCM-V040 for two buffers that overlap while both are taken, MCM-V041 for
-            one outside SRAM, MCM-V043 for shared memory that is taken too early, MCM-V042 where
-            lowering the chips' models gives another program,
-            MCM-T020 where the target does not lower, MCM-M021 for a fabric without a mapping.
+            one outside SRAM, MCM-V043 for shared memory that is taken too early. MCM-V042 where
+            lowering the chips' models gives another program, MCM-T020 where the target does not
+            lower, MCM-M021 for a fabric without a mapping.
     """
     faults: list[Diagnostic] = []
     limits = target.limits.sram_bytes

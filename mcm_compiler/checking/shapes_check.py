@@ -185,9 +185,9 @@ def _nodes(model: ir.Model) -> Iterator[ir.Node]:
 def _is_refused(model: ir.Model) -> bool:
     """Return whether onnxruntime runs a model on none of the inputs that an import tries.
 
-    Inference may err then, since no run corrects it: ops that it misjudges before others that an
-    import has folded to constants, or ops that contradict each other, where shapes are as many as
-    ways to find them.
+    Inference may err then, since no run corrects it. It may misjudge ops before others that an
+    import has folded to constants. For ops that contradict each other, each way to find shapes
+    gives others.
     """
     outputs = [value for value in model.graph.outputs if value.name]
     return bool(outputs) and shapes_by_run.FileRuns(model).observe(outputs).refused

@@ -63,9 +63,8 @@ class BuildReports:
             cells: that are built.
 
         Raises:
-            CompileError: MCM-U050 if a file would take the place of something that is no file,
-                MCM-U054 if it would lie in an output folder, MCM-U021 if a page would take the
-                place of a file that is none.
+            CompileError: MCM-U050 if a file would replace something that is no file, MCM-U054 if it
+                would be in an output folder, MCM-U021 if a page would replace a file that is none.
             click.UsageError: if a file would take the place of a page.
         """
         pages = [page_path(output / cell.folder) for cell in self.indexed]

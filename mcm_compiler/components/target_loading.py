@@ -42,7 +42,7 @@ def load_package(name_or_path: str | os.PathLike[str]) -> Package:
 
     Raises:
         CompileError: MCM-U003 for an unknown name, MCM-T001 for a file that cannot be read,
-            MCM-T### for faults of a description, MCM-T014 and MCM-T015 for a machine that cannot
+            MCM-T### for faults of a description. MCM-T014 and MCM-T015 for a machine that cannot
             be, MCM-U004 for what is neither a name nor a path.
     """
     name_or_path = _text_of(name_or_path)

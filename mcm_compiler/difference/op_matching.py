@@ -1,9 +1,9 @@
 """Which op of one model is which of another: by name, and by structure where names differ.
 
-Ops of equal name and type are the same. Of the others, those are that stand alike in the graph:
-first where all that leads to them is alike, then where all that they lead to is (our derivation,
-after the refinement of colours by Weisfeiler and Leman), and at last in the gaps between ops that
-were found, by type and order. Each step is linear in the graph.
+Ops of equal name and type are the same. Of the others, those with the same place in the graph match
+(our derivation, after the refinement of colours by Weisfeiler and Leman). These are first those for
+which all that leads to them is alike, then those that lead to the same. At last ops in the gaps
+between matches are matched by type and order. Each step is linear in the graph.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def check_structure(graph: onnx.GraphProto) -> list[Diagnostic]:
 
     Returns:
         MCM-I004 (no node), MCM-I009 (an input or weight without a name), MCM-I010 (a value
-        produced twice), MCM-I011 (a value that nobody produces), MCM-I012 (a cycle), MCM-I013 (a
+        produced twice), MCM-I011 (a value that nobody produces), MCM-I012 (a cycle). MCM-I013 (a
         graph output that nobody produces, or that onnxruntime leaves unwritten), MCM-I014
         (subgraphs nested too deep).
     """

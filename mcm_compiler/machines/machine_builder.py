@@ -148,8 +148,8 @@ def shares_alike(machine: Machine, each: int, count: int) -> bool:
     """Return whether consecutive devices can be divided among independent pipelines.
 
     Device `r * each + c` then stands in for device c, for all r: it is of the same kind, has as
-    much memory and is as fast, its routes to devices of its own share and to the host go over
-    channels that are as fast, and no channel is on routes of two shares, but those that all devices
+    much memory and is as fast. Its routes to devices of its own share and to the host go over
+    channels that are as fast. No channel is on routes of two shares, but those that all devices
     share. Where engines pass tensors on, they are those of the share. Of a ring with equal chips,
     shares always are alike.
 

@@ -17,8 +17,8 @@ HostIo = Literal["any", "ends"]
 package, each of which takes inputs in and gives outputs out."""
 
 Forwarding = Literal["engine", "router"]
-"""Part that passes on a tensor that its chip does not read: the compute engine, with a copy (a
-relay), or its router, which takes no time of the chip and has buffers of its own."""
+"""Part that passes on a tensor that its chip does not read. The compute engine does so with a copy
+(a relay); the router takes no time of the chip and has buffers of its own."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,10 @@ class PackageLimits:
         """The numbers of the first N chips alone, for one of equal pipelines.
 
         Of a channel to the host that all share, each has its part. R pipelines of period P that
-        answer in turn give R inferences every P seconds, so that the channel carries R times what
-        one inference takes in P, and one pipeline what its own takes at a part of the rate: the
-        package's seconds per inference, P / R, are never less than the channel's. Streamed weights
-        are read once for all of them.
+        answer in turn give R inferences every P seconds. In P seconds the channel thus carries R
+        times what one inference takes, and each pipeline uses a part of its rate. The package's
+        seconds per inference, P / R, are never less than the channel's. Streamed weights are read
+        once for all of them.
 
         Args:
             num_chips: chips of the pipeline.

@@ -1,8 +1,8 @@
 """Which facts still hold after a pass, and why the others fell.
 
 Passes need not declare what they break. After each one the ledger compares the graph and all
-facts with what they were: a fact falls with what it was derived from (`AnnotationKey`), be that
-the graph or another fact that was set again, unless the pass declares that it kept it.
+facts with what they were. A fact falls with what it was derived from (`AnnotationKey`), which is
+the graph or another fact that was set again. It stays if the pass declares that it kept it.
 
 A snapshot of a graph at one moment shows a change of it whoever made it. It costs time linear in
 the size of the graph; weights take part by the identity of their tensors, whose values are not

@@ -99,10 +99,10 @@ class PassManager:
                 them.
 
         Raises:
-            CompileError: from `check`, MCM-T020 to MCM-T022 for what the target cannot do, from a
-                pass, MCM-X005 naming a pass that broke an invariant
-                or did not provide what it declares, or MCM-X011 for a fact that fell and that no
-                pass of the pipeline makes again.
+            CompileError: from `check`, MCM-T020 to MCM-T022 for what the target cannot do. From a
+                pass, MCM-X005 naming a pass that broke an invariant or did not provide what it
+                declares, or MCM-X011 for a fact that fell and that no pass of the pipeline makes
+                again.
         """
         present = [k for k in _all_keys(self.passes) if k.present(model)]
         self.check(present)

@@ -3,8 +3,8 @@
 A placement goes back and forth between devices, and no runtime that holds one runs it whole.
 Cut into segments it is a list of models, each on one device, that run one after another. Few large
 segments cost few dispatches; but what reads from a segment waits for all of it. How fine to cut is
-therefore tried: the time of the step with segments in place of ops is simulated for several
-numbers of windows that the step is cut into first, and the fastest is taken (our derivation).
+therefore tried: the step is first cut into several numbers of windows. For each, the time of the
+step with segments in place of ops is simulated, and the fastest is taken (our derivation).
 """
 
 from __future__ import annotations

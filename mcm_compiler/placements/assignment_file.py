@@ -1,6 +1,6 @@
 """Assignments of named things to chips, as CSV or JSON: a user's own cut, and ours for others.
 
-Rows of both kinds are looked at one by one, because all that are at fault are told at once; readers
+Rows of both kinds are looked at one by one, because all faulty ones are reported at once; readers
 of records stop at the first.
 """
 

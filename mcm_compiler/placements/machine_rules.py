@@ -1,8 +1,8 @@
 """The rules of a machine: whether a placement of nodes is valid on it.
 
-Whatever the machine, tensors must have a way to where they are read, and the graph of devices must
-have no circle: with a bounded number of buffers, two devices that wait for each other within one
-inference stand still permanently. A ring has further rules, in `ring_rules`.
+On every machine, tensors must have a way to where they are read, and the graph of devices must
+have no cycle. With a bounded number of buffers, two devices that wait for each other within one
+inference deadlock. A ring has further rules, in `ring_rules`.
 """
 
 from __future__ import annotations

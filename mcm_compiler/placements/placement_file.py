@@ -73,8 +73,8 @@ def read_placement(path: Path) -> PlacementProblem:
 
     Raises:
         CompileError: MCM-F001 for a file that is no such problem, MCM-F002 for a number that no
-            cost can be, MCM-F003 for operators that are listed twice, edges between operators that
-            are not there, and outputs with two transfer times, MCM-F004 for a cycle.
+            cost can be, MCM-F004 for a cycle. MCM-F003 for operators that are listed twice, edges
+            between operators that are not there, and outputs with two transfer times.
     """
     try:
         data = json_text.parse_json(json_text.read_bounded(path, MAX_FILE_BYTES))

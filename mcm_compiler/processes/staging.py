@@ -1,8 +1,8 @@
 """Output that is written whole or not at all: staged folders, and single files.
 
 A file is written in a private folder next to its place, whose name nobody can guess, and renamed.
-Whatever stands in the place and is no regular file stays as it is: a device, a pipe or a socket
-must not be replaced by a file, and what a link leads to was not named by the user.
+Anything else in the place than a regular file stays as it is. A device, a pipe or a socket must
+not be replaced by a file, and what a link leads to was not named by the user.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def staging(destination: Path | None, force: bool = False) -> Generator[StagingF
 
     Raises:
         CompileError: MCM-A001 if `destination` exists, before the block or after it, MCM-A002 if
-            it cannot be written (permissions, full disk), MCM-A003 if `force` would replace
+            it cannot be written (permissions, full disk). MCM-A003 if `force` would replace
             something that is not an output folder of this compiler, or files that a user has put
-            into one, MCM-U053 if the block fails by a file elsewhere that the system refuses.
+            into one. MCM-U053 if the block fails by a file elsewhere that the system refuses.
     """
     try:
         if destination is not None:

@@ -48,10 +48,9 @@ def cells_of(
         known_target: whether a name is that of a target.
 
     Raises:
-        CompileError: with all of MCM-B007 for patterns without models, MCM-B008 for cells that
-            would lie in one folder, MCM-B009 for targets that do not exist, MCM-B010 for files
-            that do not, MCM-B021 for folders that would take the place of something else of the
-            build.
+        CompileError: with all of MCM-B007 for patterns without models, MCM-B008 for cells with
+            the same folder, MCM-B009 for targets that do not exist, MCM-B010 for files that do
+            not. MCM-B021 for folders that would take the place of something else of the build.
     """
     reader = TableReader(project.description)
     refuse_overlapping_folders(project, reader)

@@ -1,7 +1,7 @@
 """The key of a cell: a hash of everything that its output depends on.
 
-A cell is found again by what it is made of, the paths that it was given and the content of files:
-a model that was touched and not changed has the key that it had, whatever its cell is named.
+A cell is found again by what it is made of: the paths that it was given and the content of files.
+A model that was touched and not changed keeps its key, however its cell is named.
 
 An installed distribution lists the hashes of its files. One that is installed for development has
 no such list, so that its sources are hashed themselves: a changed line makes other results.

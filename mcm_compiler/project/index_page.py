@@ -1,7 +1,7 @@
 """The index of a build as a page: a row per cell, with a link to its page, and what failed and why.
 
-The page is in the folder of the output folders, beside which the pages of cells lie. Its links
-are relative, so that the whole folder can be moved, or kept as an artifact of CI.
+The page is in the folder of the output folders, next to the pages of the cells. Its links are
+relative, so that the whole folder can be moved, or kept as an artifact of CI.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A timeline as a trace for Perfetto (https://ui.perfetto.dev), in its native protobuf.
 
-Chips and links are tracks, kernels and hops are slices on them, a tensor's way from the kernel
-that makes it to the kernels that read it is a flow, and each chip has a counter of the SRAM that
-is taken. Pipelines side by side do the same at the same time, each for inferences of its own.
-Timestamps are nanoseconds from when the first inference may enter. Names and arguments
-are interned: written once, and referred to by number.
+Chips and links are tracks, and kernels and hops are slices on them. A tensor's way from the kernel
+that makes it to the kernels that read it is a flow. Each chip has a counter of the SRAM that is
+taken. Pipelines side by side do the same at the same time, each for inferences of its own.
+Timestamps are nanoseconds from when the first inference may enter. Names and arguments are
+interned: written once, and referred to by number.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ It listens at the loopback address and answers three paths: the page itself, byt
 that `mcmc report --html` writes, with its policy. A frame around it, which loads it again when it
 has changed; and what the frame asks for that. No path is looked up in a file system. A request has
 to name this machine as its host, so that no page of another site can reach the server under a name
-of its own (DNS rebinding), and other sites can neither embed nor read what it answers.
+of its own (DNS rebinding). Other sites can neither embed nor read what it answers.
 
 The page's own policy allows no script but its own and no requests, and stays as it is. The script
 that asks the server stands in a document around it, with a policy of its own.

@@ -50,10 +50,10 @@ def cycle_times(chip: ChipSpec, work: KernelWork) -> EngineTimes:
     - The MAC array fills and drains (`tile_cycles.pipelined_cycles`).
     - It reads an operand again for every tile row or column that needs it; SRAM bandwidth pays
       for that (`tile_cycles.left_readings`, `right_readings`).
-    - The vector unit works on a block of results while the array makes the next one, so that
-      of a kernel that uses both, one block takes its time on both in sequence: with `b` blocks,
-      the shorter of the two times is hidden but for its `1 / b` (our derivation. It is the time
-      of a pipeline of two stages and `b` equal items). The engine that is busy longer pays.
+    - The vector unit works on a block of results while the array makes the next one. Of a kernel
+      that uses both, one block therefore takes its time on both in sequence. With `b` blocks, the
+      shorter of the two times is hidden but for its `1 / b` (our derivation. It is the time of a
+      pipeline of two stages and `b` equal items). The engine that is busy longer pays.
 
     A group still costs at most the sum of its ops: readings are at most theirs, its blocks are all
     of theirs, and `max(a, v) + min(a, v) / b` is subadditive in `(a, v)` and falls with `b`.
@@ -221,10 +221,10 @@ class Roofline:
     def group_cost(self, nodes: Sequence[ir.Node]) -> NodeCost:
         """Cost of `nodes` run as one kernel.
 
-        Never more than the sum of the node costs: there is one launch, entering and leaving bytes
-        are among those of the nodes, and times of engines add up at most, so that the maximum of
-        sums is at most the sum of maxima.
-        Control-flow ops do not fuse; a group with one of them costs the sum.
+        Never more than the sum of the node costs: there is one launch, and entering and leaving
+        bytes are among those of the nodes. Times of engines add up at most, and the maximum of sums
+        is at most the sum of maxima. Control-flow ops do not fuse; a group with one of them costs
+        the sum.
         """
 
         def cost() -> NodeCost:

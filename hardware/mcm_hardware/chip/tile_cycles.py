@@ -2,7 +2,7 @@
 
 The operands of `[m, k] x [k, n]` are mapped to the array as in Samajdar et al. 2020, *A
 Systematic Methodology for Characterizing Scalability of DNN Accelerators using SCALE-Sim*,
-section III: an array of `R x C` units holds a tile of `rows x cols` elements while `steps` vectors
+section III. An array of `R x C` units holds a tile of `rows x cols` elements while `steps` vectors
 stream through it.
 
 | dataflow | what is cut into tiles | rows | cols | steps per tile |
@@ -96,10 +96,10 @@ def pipelined_cycles(array: MacArray, gemm: Gemm) -> int:
 def left_readings(array: MacArray, gemm: Gemm) -> int:
     """How often the array reads the whole left operand from SRAM: once per tile column.
 
-    There is no buffer between SRAM and array that holds a panel of operands: SRAM reads are
+    There is no buffer between SRAM and array that holds a panel of operands. SRAM reads are
     counted as SCALE-Sim counts them (Samajdar et al. 2018, *SCALE-Sim: Systolic CNN Accelerator
-    Simulator*), except that windows of a convolution that overlap are read once per pass, out of
-    line buffers (our choice). Timeloop (Parashar et al. 2019) counts the same for a mapping
+    Simulator*). One exception is our choice: overlapping windows of a convolution are read once
+    per pass, out of line buffers. Timeloop (Parashar et al. 2019) counts the same for a mapping
     without a buffer level between the two.
     """
     return tiling(array, gemm).col_tiles

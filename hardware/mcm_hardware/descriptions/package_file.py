@@ -133,7 +133,7 @@ class PackageFile:
             all_on: whether a chip that is off is a fault, since routes need all of them.
 
         Raises:
-            CompileError: with one diagnostic per fault: MCM-T002 unknown key, MCM-T003 missing
+            CompileError: with one diagnostic per fault. MCM-T002 unknown key, MCM-T003 missing
                 key, MCM-T004 wrong type, MCM-T005 value out of range, MCM-T006 unknown storage
                 or element type, MCM-T007 more faults than are listed, MCM-T008 contradiction,
                 MCM-T016 unknown op.

@@ -47,9 +47,9 @@ def maximum_cycle_ratio(graph: EventGraph, busy_s: Floats) -> tuple[float, int]:
     """The greatest seconds per inference of any cycle, and an activity on such a cycle.
 
     Howard's policy iteration (Cochet-Terrasson, Cohen, Gaubert, McGettrick and Quadrat 1998,
-    *Numerical computation of spectral elements in max-plus algebra*), in the form of Dasdan 2004
-    (*Experimental analysis of the fastest optimum cycle ratio and mean algorithms*), with
-    improvements taken over at once in the static order, so that one sweep settles an inference.
+    *Numerical computation of spectral elements in max-plus algebra*). The form is that of Dasdan
+    2004 (*Experimental analysis of the fastest optimum cycle ratio and mean algorithms*).
+    Improvements are applied at once in the static order, so that one sweep settles an inference.
 
     Sums of thousands of times are off by more than the differences between cycles, and policies
     that compare them change without end. So all times are first rounded to a grid on which sums

@@ -1,8 +1,8 @@
 """A lowered program as a timed event graph.
 
-With a static order on every resource, a pipelined machine is a timed event graph: the start of
-each activity is the maximum, over what it waits for, of a start plus a constant (Baccelli, Cohen,
-Olsder and Quadrat 1992, *Synchronization and Linearity*, chapter 2). An arc with *lag* d waits for
+With a static order on every resource, a pipelined machine is a timed event graph (Baccelli, Cohen,
+Olsder and Quadrat 1992, *Synchronization and Linearity*, chapter 2). The start of each activity is
+the maximum, over what it waits for, of a start plus a constant. An arc with *lag* d waits for
 the activity of d inferences before.
 
 Every program is read by the same rules:
@@ -12,25 +12,25 @@ Every program is read by the same rules:
   inferences before must have left, or what had the buffer of a queue before. A kernel with a
   latency keeps its engine busy and reads for its duration; what it writes is there a latency later,
   and needs a send buffer no earlier.
-- A transfer waits for the kernel that makes the tensor, or for the transfer that it passes on,
-  and for a receive buffer: what came `slots` inferences before must have been read by the last of
-  its readers and passed on. A transfer that reuses the buffer of another, or takes one of a queue,
-  waits for that one's readers instead. What nobody reads leaves its buffer on arrival; the host
-  takes all that comes.
+- A transfer waits for the kernel that makes the tensor, or for the transfer that it passes on. It
+  also waits for a receive buffer: what came `slots` inferences before must have been read by the
+  last of its readers and passed on. A transfer that reuses the buffer of another, or takes one of a
+  queue, waits for that one's readers instead. What nobody reads leaves its buffer on arrival; the
+  host takes all that comes.
 - A transfer takes the channels of its route, one after another, each for bytes / rate; the next
   transfer may enter while the last is on its way (latency is pipelined). It is stored in each
   router before it goes on, or, from one channel that cuts through to another, goes on as soon as
   its head is there. Routers have memory of their own for that, `slots` buffers per transfer. The
   same holds for a transfer that passes on another. What goes to a device has its receive buffer
-  from the start, or, where `Machine.router_buffers` says so, from the last hop on: the routers hold
-  it until then, as they do what goes to the host.
-- Where a program holds the states of `sequences` sequences, the host sends the inputs of an
-  inference once all outputs of that of this many before are there: it is the next step of the same
+  from the start, or from the last hop on if `Machine.router_buffers` says so. Until then the
+  routers hold it, as they do what goes to the host.
+- If a program holds the states of `sequences` sequences, the host sends the inputs of an inference
+  once all outputs of the one that is this many before are there. It is the next step of the same
   sequence, whose token is not known earlier.
 - A resource serves activities in a static order (`service_order.py`).
-- A channel that all devices share interleaves what crosses it, or those at the end of a pipeline
-  would hold up those at its beginning, which are inferences ahead: each tensor crosses once in a
-  round that takes as long as all of them, so that none follows itself earlier and no round is
+- A channel that all devices share interleaves what crosses it. Otherwise devices at the end of a
+  pipeline would hold up those at its beginning, which are inferences ahead. Each tensor crosses
+  once in a round that takes as long as all of them: none follows itself earlier, and no round is
   shorter. A fair arbiter does so that has a queue for each of them (a frame of time slots). Of the
   first inference, which enters an empty package, it serves what goes to the host or comes from it
   one after another, device after device as their last kernels become ready (`turn`). Later

@@ -44,8 +44,8 @@ def check_program(program: LoweredProgram, machine: Machine) -> None:
         machine: what it is for.
 
     Raises:
-        CompileError: MCM-T011 for each chip that does not fit; or MCM-T013 if the program is too
-            large; or MCM-T012 for contradictions: indices and chips that do not exist, numbers
+        CompileError: MCM-T011 for each chip that does not fit, or MCM-T013 if the program is too
+            large. Or MCM-T012 for contradictions: indices and chips that do not exist, numbers
             that make no sense, transfers that nobody can send.
     """
     faults = [

@@ -43,10 +43,10 @@ def steady_state(
 ) -> SteadyState:
     """Plays inferences until they repeat.
 
-    If all starts of as many successive inferences as the greatest lag lie `c` periods later than
-    those of c inferences before, they do so for ever: the recurrence looks back no further
-    (Baccelli et al. 1992, theorem 3.109: a strongly connected graph reaches this in finite
-    time). It may take long, since a part that is a little faster than the rest runs ahead until
+    Let all starts of as many successive inferences as the greatest lag be `c` periods later than
+    those of c inferences before. Then they are so for ever, because the recurrence looks back no
+    further (Baccelli et al. 1992, theorem 3.109). A strongly connected graph reaches this in finite
+    time. It may take long, since a part that is a little faster than the rest runs ahead until
     the buffers behind it are full. Parts without any connection to each other need not reach
     one period, and are not looked at for it.
 

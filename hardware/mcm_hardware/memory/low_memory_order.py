@@ -1,9 +1,8 @@
 """Orders of a chip's kernels that need little memory, over plain arrays.
 
 Finding the order with the lowest peak is NP-hard (Sethi 1975, *Complete Register Allocation
-Problems*), so a few orders are made and the best one is taken: the order given, and the greedy
-list schedules from both ends. Each takes O((K + E + R) log) steps for K kernels, E arcs and R
-readers.
+Problems*). The best of a few orders is therefore taken: the order given, and the greedy list
+schedules from both ends. Each takes O((K + E + R) log) steps for K kernels, E arcs and R readers.
 
 The kernels are those of one chip, numbered in the order given, which is a topological one. A
 value lives from the kernel that writes it to the last that reads it. Values that are not made here

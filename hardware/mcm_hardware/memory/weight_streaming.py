@@ -1,10 +1,9 @@
 """Which weights of a chip that is too full come from off-package memory in every inference.
 
-A kernel's streamed weights lie together in one of a few stream buffers, which the kernels that
-have any take by turns, so that the weights of the next ones come while one runs. A weight that
-several kernels read comes once for each of them: to keep it from the first to the last would
-either hold a stream buffer for long, and may block the kernels between them, or is the same as
-not to stream it.
+A kernel's streamed weights are together in one of a few stream buffers. The kernels that have any
+take these by turns, so that the weights of the next ones come while one runs. A weight that several
+kernels read comes once for each of them. To keep it from the first to the last would hold a stream
+buffer for long, and may block the kernels between them, or is the same as not to stream it.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ def choose_streamed(
 ) -> tuple[Bools, int]:
     """The weights to stream so that a chip fits, with few bytes per inference.
 
-    For each size of the stream buffers: weights with the fewest readers first, the largest of them
-    first, and in the end the smallest that suffices, as long as those of one kernel fit into a
+    For each size of the stream buffers, weights with the fewest readers come first, the largest of
+    them first, and in the end the smallest that suffices. Those of one kernel must fit into a
     buffer. Of all sizes the one with the fewest streamed bytes is taken, and the smallest of
     those. A heuristic; the problem contains the knapsack problem.
 

@@ -101,7 +101,7 @@ def verify_folder(
 
     Raises:
         CompileError: MCM-V001 to MCM-V003 if one of the models does not run, MCM-V005 if outputs
-            differ because onnxruntime has not written them, MCM-V025 if the chips do not run under
+            differ because onnxruntime has not written them. MCM-V025 if the chips do not run under
             its own session options, and the model does.
     """
     if read.shape_only:

@@ -7,11 +7,11 @@ A few kernels leave parts of an output as they find them. Such a result differs 
 its parts, and between two runs of one model, and no compiler is at fault.
 
 A sum of n products in floating point is the exact sum of products that are each off by a factor of
-at most 1 + gamma_n, gamma_n = n u / (1 - n u), in whatever order it is added (Higham 2002,
-*Accuracy and Stability of Numerical Algorithms*, 2nd edition, lemma 3.1 and section 3.1); u is
-2^-24. As roundings are as often up as down, n may be replaced by lambda sqrt(n), which fails with a
-probability of at most 2 exp(-lambda^2 / 2) per operation, 7e-4 for lambda = 4 (Higham and Mary
-2019, *A New Approach to Probabilistic Rounding Error Analysis*, theorem 2.4).
+at most 1 + gamma_n. The order of addition does not matter. Here gamma_n is n u / (1 - n u) and u is
+2^-24 (Higham 2002, *Accuracy and Stability of Numerical Algorithms*, 2nd edition, lemma 3.1 and
+section 3.1). As roundings are as often up as down, n may be replaced by lambda sqrt(n). This fails
+with a probability of at most 2 exp(-lambda^2 / 2) per operation, 7e-4 for lambda = 4 (Higham and
+Mary 2019, *A New Approach to Probabilistic Rounding Error Analysis*, theorem 2.4).
 
 To first order the relative errors of ops that follow one another add up, and where paths join, the
 largest counts: that is what an op does that makes nothing larger than what it reads. So an output

@@ -1,8 +1,8 @@
 """Opening an output folder: checks its files, and reads from it only what has been checked.
 
-Whoever reads a folder opens it here: its manifest is read as untrusted input, names may not lead
-out of the folder, every file it lists is a plain one with the size and the hash that it says, and
-what the files hold is read once.
+All readers of a folder open it here. Its manifest is read as untrusted input, and names may not
+lead out of the folder. Every file it lists is a plain one with the size and the hash that it says.
+What the files hold is read once.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ def read_compiled(folder: Path) -> gate.OpenedFolder:
 
     Raises:
         CompileError: MCM-A004 to MCM-A013 for the files and what they hold, MCM-I### for faults
-            of a chip's model, MCM-T### for faults of the target's description, MCM-V050 for
+            of a chip's model, MCM-T### for faults of the target's description. MCM-V050 for
             pipelines side by side that the package has no space for.
     """
     opened = gate.open_folder(folder, further=True)

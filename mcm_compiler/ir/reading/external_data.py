@@ -1,7 +1,7 @@
 """External data of ONNX files: where onnxruntime reads it, sizes checked before use.
 
 Model files are untrusted. A location may try to leave the folder (`..`, an absolute path, a
-symbolic link), an offset or length may pass the end of the file, a tensor may declare more
+symbolic link). An offset or length may pass the end of the file, and a tensor may declare more
 elements than its data holds. All of that is found here, before a byte is mapped.
 """
 
@@ -56,9 +56,9 @@ def _all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 def check_tensors(proto: onnx.ModelProto, path: Path) -> list[Diagnostic]:
     """Checks where each tensor's data is and that it is as long as the tensor says.
 
-    External data is found from the folder of `path` and has to be in it once all links are
-    followed, or in the folder of the file that `path` is a link to: the rule of onnxruntime 1.31,
-    and the layout in which caches of model hubs store models.
+    External data is found from the folder of `path`. Once all links are followed it has to be in
+    that folder, or in the folder of the file that `path` is a link to. This is the rule of
+    onnxruntime 1.31, and the layout in which caches of model hubs store models.
 
     Args:
         proto: the model, external data not loaded.

@@ -31,9 +31,9 @@ def check_functions(proto: onnx.ModelProto) -> list[Diagnostic]:
 
     Returns:
         MCM-I010 for a function defined twice, MCM-I017 for a call with more inputs or outputs
-        than the function has, MCM-I015 for recursion or calls nested too deep,
-        MCM-I016 where the nodes after inlining pass `MAX_EXPANDED_NODES`, and the faults of the
-        bodies as `check_structure` finds them.
+        than the function has, MCM-I015 for recursion or calls nested too deep. MCM-I016 where the
+        nodes after inlining pass `MAX_EXPANDED_NODES`, and the faults of the bodies as
+        `check_structure` finds them.
     """
     if not proto.functions:
         return []

@@ -24,9 +24,9 @@ def check_ops(proto: onnx.ModelProto) -> list[Diagnostic]:
     """Checks all nodes whose op is defined by ONNX, those of subgraphs and functions included.
 
     Returns:
-        MCM-I017 for an attribute of the wrong type, an unknown or repeated one, a required one
-        that is missing, one that refers to a function's outside of functions, or inputs and
-        outputs that are too many or too few.
+        MCM-I017 for an attribute that is of the wrong type, unknown, repeated, required and
+        missing, or refers to a function's outside of functions. Likewise for too many or too few
+        inputs and outputs.
     """
     local = {(onnx_domain(f.domain), f.name) for f in proto.functions}
     faults = _check_nodes(proto.graph.node, _Definitions(proto.opset_import, local), local=False)

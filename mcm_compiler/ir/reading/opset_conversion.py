@@ -1,8 +1,8 @@
 """Models of newer opsets than onnxruntime loads, taken down to the newest that it does.
 
 An opset renews few ops. Where a model uses none of those, its ops mean the same in the older one,
-and only the number changes. Else onnx's version converter writes the renewed ops again, and nothing
-but these is taken from it: it knows no functions, does not look into bodies of control flow, and
+and only the number changes. Else onnx's version converter rewrites the renewed ops, and nothing
+but these is taken from it. It knows no functions, does not look into bodies of control flow, and
 loses what it does not know.
 """
 

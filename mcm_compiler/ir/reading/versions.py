@@ -60,9 +60,9 @@ def check_versions(proto: onnx.ModelProto) -> list[Diagnostic]:
     could keep up; they are taken off that list, where they are constants either way.
 
     Returns:
-        MCM-I005 for an opset that onnx does not know (`lower_opset` sees to those that it does and
-        onnxruntime does not), MCM-I007 for a missing or repeated one, the notes
-        MCM-I043 for a lowered IR version and MCM-I045 for added imports.
+        MCM-I005 for an opset that onnx does not know (`lower_opset` handles those that onnx knows
+        and onnxruntime does not), MCM-I007 for a missing or repeated one. The notes MCM-I043 for a
+        lowered IR version and MCM-I045 for added imports.
     """
     found: list[Diagnostic] = []
     versions: dict[str, int] = {}

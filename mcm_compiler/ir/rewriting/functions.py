@@ -10,8 +10,8 @@ def inline_functions(model: ir.Model) -> int:
     """Replaces calls of functions by their bodies, in place; unused functions go.
 
     Onnxruntime does the same when it loads a model, so that no bit changes. A function stays as
-    it is, and each call of it one op, where its opsets are not those of the model, where it takes
-    or is given a graph as attribute, and where an output of it is one of its inputs or given
+    it is, and each call of it one op, if its opsets are not those of the model, or if it takes or
+    is given a graph as attribute. The same holds if an output of it is one of its inputs or given
     twice. The version of a *private* domain, of which the model's functions are all ops that it
     uses, means nothing: calls find a function by domain, name and overload. How far calls expand
     has to be checked before.

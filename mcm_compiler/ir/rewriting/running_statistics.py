@@ -1,8 +1,8 @@
 """Running statistics of normalisations in training, over which onnxruntime writes.
 
 A `BatchNormalization` in training puts its new running mean and variance where the old ones are,
-unless the new ones are outputs of the graph: ONNX has it make new values. Whatever else reads the
-old ones sees them or the new ones as the order of the run has it, and old ones that outlast a run
+unless the new ones are outputs of the graph: ONNX has it make new values. Other readers of the
+old ones see them or the new ones, depending on the order of the run. Old ones that outlast a run
 (weights, and arrays that a caller gives) change from run to run. Chips run in another order.
 """
 

@@ -166,8 +166,8 @@ def may_be_misestimated(node: ir.Node) -> bool:
     """Return whether inference may find another shape for an op of ONNX than onnxruntime makes.
 
     It is, wherever the two differ, and only there as far as attributes, constants and the static
-    shapes at hand show: pools that round up, padding to the same size with dilations or more
-    padding behind, and sizes that are scaled.
+    shapes at hand show. These are pools that round up, padding to the same size with dilations or
+    more padding behind, and sizes that are scaled.
     """
     rule = _RULES.get(node.op_type)
     return rule is not None and node.domain in ("", "ai.onnx") and rule(node)

@@ -97,12 +97,12 @@ def infer_shapes(
         model: completed in place; without `declared` no op is added or removed.
         given: runtime values by graph input to run with; random ones where None.
         declared: shapes of the graph inputs in the file, where the sizes of an import are bound in
-            `model`: branches that sizes decide then take the place of their ops, and sizes are left
+            `model`. Branches that sizes decide then take the place of their ops, and sizes are left
             open where onnxruntime takes the file but not the file with its sizes.
 
     Returns:
         Notes and warnings: MCM-I040 for values that stay unknown, MCM-I041 for shapes that come
-        from onnxruntime, MCM-I044 for claims that do not hold, MCM-I050 for shapes that a run
+        from onnxruntime, MCM-I044 for claims that do not hold. MCM-I050 for shapes that a run
         contradicts, MCM-I057 for sizes that are left open.
 
     Raises:

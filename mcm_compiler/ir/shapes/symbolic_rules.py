@@ -1,9 +1,9 @@
 """The rules of `onnxruntime.tools.symbolic_shape_infer`, applied to ops one by one.
 
-The rules are made for exporters, where a guess does little harm. What is a guess is left out here:
-that two open dimensions are equal because an op broadcasts them, that an open dimension is at
-least one, that an op of a foreign domain does what one of the same name does. Ops of ONNX itself
-are inferred by onnx where the values that decide are known.
+The rules are made for exporters, where a guess does little harm. Guesses are left out here. Two
+open dimensions are not taken as equal because an op broadcasts them, nor is an open dimension taken
+as at least one. An op of a foreign domain need not do what one of the same name does. Ops of ONNX
+itself are inferred by onnx where the values that decide are known.
 """
 
 from __future__ import annotations

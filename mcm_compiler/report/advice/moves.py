@@ -89,8 +89,8 @@ class _Candidate(NamedTuple):
 def find_moves(certificate: Certificate) -> Moves:
     """The moves that make the placement of a certificate faster.
 
-    Looked at are all units, each alone on each chip that the order of dataflow leaves it, and the
-    units of the busiest chip with what has to go along to the chips next to it.
+    Candidates are all units, each alone on each chip that the order of dataflow leaves it. Further
+    ones are the units of the busiest chip with what has to go along to the chips next to it.
 
     Raises:
         CompileError: MCM-U003 for a problem model that is not installed.

@@ -1,7 +1,7 @@
 """Updates of the policy by PPO (Schulman et al. 2017) over single decisions, in JAX.
 
-What the policy sees of a decision follows from the decisions before, which were taken: an update
-needs no decoding, only the columns that were seen, so that it is one small network on many rows.
+The policy's input for a decision follows from the decisions before, which were taken. An update
+needs no decoding, only the columns that were seen: it is one small network on many rows.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from mcm_compiler.contracts.cluster import Cluster
 Floats = NDArray[np.float64]
 
 Schedule = Literal["1f1b", "gpipe"]
-"""In which order a stage works on its micro-batches: all forward passes and then all backward
-passes (Huang et al. 2019, *GPipe*), or one of each in turn as soon as it can (Narayanan et al.
-2019, *PipeDream*. Synchronous as in DAPPLE)."""
+"""Order in which a stage works on its micro-batches. GPipe (Huang et al. 2019) runs all forward
+passes and then all backward passes; PipeDream (Narayanan et al. 2019) one of each in turn as soon
+as it can. Synchronous as in DAPPLE."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,7 +85,7 @@ class PipelineTables(NamedTuple):
 def pipeline_tables(problem: PipelineProblem) -> PipelineTables:
     """The tables of a problem, in float64.
 
-    A ring all-reduce of W bytes over r devices moves 2 (r - 1) / r W bytes over each link in
+    A ring all-reduce of W bytes over r devices moves 2 (r - 1) / r W bytes over each link. It takes
     2 (r - 1) steps (Patarasuk and Yuan 2009, *Bandwidth Optimal All-reduce Algorithms for Clusters
     of Workstations*). Over m servers it is hierarchical: a reduce-scatter in each server, a ring
     over the servers' network links, an all-gather in each server.

@@ -118,11 +118,11 @@ _FIRST_RESIDUAL = 2
 class Nmt:
     """Encoder and decoder of stacked LSTMs with attention, unrolled into one copy per time step.
 
-    The shape of the paper: the first encoder layer runs in both directions, residual connections
-    begin at the third layer, and what attention finds with the lowest decoder layer's output of
-    the step before goes into all decoder layers. The decoder reads the given target words
-    (teacher forcing) and starts from the encoder's last states. A layer's weights are shared by
-    all of its steps, which is what makes placement hard where memory is tight. There are about
+    The shape is that of the paper. The first encoder layer runs in both directions, and residual
+    connections begin at the third layer. Attention uses the lowest decoder layer's output of the
+    step before, and its result goes into all decoder layers. The decoder reads the given target
+    words (teacher forcing) and starts from the encoder's last states. A layer's weights are shared
+    by all of its steps, which is what makes placement hard where memory is tight. There are about
     `30 layers + 8` ops in a time step, 247 of them for 8 layers.
 
     Attributes:

@@ -121,7 +121,7 @@ def gradients_of(
         For each source its gradient, or None where nothing depends on it.
 
     Raises:
-        CompileError: with a diagnostic for each type of op, MCM-D030 without a rule, MCM-D031 for
+        CompileError: with a diagnostic for each type of op. MCM-D030 without a rule, MCM-D031 for
             one that refuses, MCM-D034 for shapes that are not static, MCM-D035 for a rule that
             fails or gives what does not fit.
     """

@@ -37,10 +37,10 @@ class Lower(Pass):
     def run(self, model: ir.Model, context: PassContext) -> bool:
         """Sets `PROGRAM`.
 
-        Chips hold the states of as many sequences as the pipeline needs to be as fast as for
-        independent inferences, as far as there is memory for them and their steps keep the limits
-        of the option `serve`; or of as many as the option `sequences` says. MCM-P053 notes that
-        they are too few to keep the chips busy.
+        Chips hold the states of as many sequences as the option `sequences` says. Without it, these
+        are as many as the pipeline needs to be as fast as for independent inferences. There must be
+        memory for them, and their steps must keep the limits of the option `serve`. MCM-P053 notes
+        that they are too few to keep the chips busy.
 
         Raises:
             CompileError: MCM-P020, one diagnostic per chip whose memory plan does not fit,

@@ -91,10 +91,9 @@ class PartitionPass(Pass):
 
         Raises:
             CompileError: MCM-U001 to MCM-U003 for the strategy's text, and MCM-P001, P002, P004,
-                P005, P007 to P009 and P013 as `build_problem`, `solve` and `with_chips`, and
-                MCM-L012 for a strategy that learns without what it needs, MCM-F010 to MCM-F014 for
-                pins and assignments, and MCM-C005 and MCM-C006 for
-                measured times that do not fit the model.
+                P005, P007 to P009 and P013 as `build_problem`, `solve` and `with_chips`. MCM-L012
+                for a strategy that learns without what it needs, MCM-F010 to MCM-F014 for pins and
+                assignments, MCM-C005 and MCM-C006 for measured times that do not fit the model.
         """
         found = self.found(model, context)
         if context.options.goal.plain:

@@ -322,9 +322,9 @@ def plan_without(plan: FusionPlan, nodes: Sequence[ir.Node]) -> FusionPlan:
     """The fusion plan once `nodes` are taken out of their groups.
 
     A group whose other ops do not feed the node stays convex without it, since no path can enter
-    the node from the group; and no cycle of groups arises, since one through the node would have
-    been a path that leaves the group and comes back. Any other group is given up, and so is one
-    that loses several ops.
+    the node from the group. No cycle of groups arises, since one through the node would have been a
+    path that leaves the group and comes back. Any other group is given up, and so is one that loses
+    several ops.
     """
     left: dict[str, FusionGroup | None] = {}
     for node in nodes:

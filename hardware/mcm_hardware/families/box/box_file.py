@@ -60,11 +60,11 @@ def parse_box(name: str, text: str) -> BoxSpec:
         text: the description; its keys are those of `box_schema`.
 
     Raises:
-        CompileError: with one diagnostic per fault: MCM-T001 not TOML, MCM-T002 unknown key,
+        CompileError: with one diagnostic per fault. MCM-T001 not TOML, MCM-T002 unknown key,
             MCM-T003 missing key, MCM-T004 wrong type, MCM-T005 value out of range, MCM-T007 more
-            faults than are listed, MCM-T008 contradiction, MCM-T006 and MCM-T016 for names of
-            types and ops that there are not, MCM-D003 for a kind that there is not, MCM-D070 for
-            cost models of kinds that the box does not have.
+            faults than are listed, MCM-T008 contradiction. MCM-T006 and MCM-T016 for unknown types
+            and ops, MCM-D003 for an unknown kind, MCM-D070 for cost models of kinds that the box
+            does not have.
     """
     reader = DescriptionReader(name, text, BOX_FORM)
     values = reader.values

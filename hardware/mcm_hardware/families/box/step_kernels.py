@@ -1,8 +1,8 @@
 """The simulator of steps: events of devices and channels, compiled.
 
 What a step is stands in `mcm_compiler.contracts.boxes.evaluation`. There is no queue of events: a
-device has one op that runs and a channel one copy that is on its way, so that the next event is the
-earliest of two times per device.
+device has one op that runs and a channel one copy that is on its way. The next event is therefore
+the earliest of two times per device.
 """
 
 from __future__ import annotations

@@ -62,10 +62,10 @@ def parse_cluster(name: str, text: str) -> ClusterSpec:
         text: the description; its keys are those of `cluster_schema`.
 
     Raises:
-        CompileError: with one diagnostic per fault: MCM-T001 not TOML, MCM-T002 unknown key,
+        CompileError: with one diagnostic per fault. MCM-T001 not TOML, MCM-T002 unknown key,
             MCM-T003 missing key, MCM-T004 wrong type, MCM-T005 value out of range, MCM-T007 more
-            faults than are listed, MCM-T008 contradiction, MCM-T006 and MCM-T016 for names of
-            types and ops that there are not.
+            faults than are listed, MCM-T008 contradiction. MCM-T006 and MCM-T016 for unknown types
+            and ops.
     """
     reader = DescriptionReader(name, text, CLUSTER_FORM)
     values, number = reader.values, reader.number

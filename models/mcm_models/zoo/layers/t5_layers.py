@@ -61,9 +61,9 @@ def cross_entropy(
 ) -> ir.Value:
     """Minus the logarithm of the probability that each label was given.
 
-    Reductions over the classes are the only thing that ties them together: no probabilities are
-    written out, so that the classes may lie on several devices (as in Shoeybi et al. 2019,
-    *Megatron-LM*, section 3), which the op `SoftmaxCrossEntropyLoss` would not allow.
+    Only reductions over the classes tie them together: no probabilities are written out. The
+    classes may therefore be on several devices (as in Shoeybi et al. 2019, *Megatron-LM*,
+    section 3), which the op `SoftmaxCrossEntropyLoss` would not allow.
 
     Args:
         scope: the loss's place.

@@ -147,8 +147,9 @@ def _batch_training(request: GradientRequest) -> Gradients:
     """`a g - b x + c` with factors by channel, so that no normalised copy of x is held.
 
     With `a = scale inverse`, `b = a inverse² Σ g (x - mean) / count` and
-    `c = b mean - a Σ g / count` this is the closed form, written so that whatever is as large as x
-    waits for g: a runtime that starts what it can would compute the rest in the forward pass.
+    `c = b mean - a Σ g / count` this is the closed form. It is written so that whatever is as
+    large as x waits for g: a runtime that starts what it can would compute the rest in the forward
+    pass.
     """
     ops, x, gradient = request.ops, given(request, 0), arriving(request)
     axes, along = _all_but_channels(request)

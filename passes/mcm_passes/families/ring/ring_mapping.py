@@ -69,9 +69,9 @@ class RingMapping(AnyMachine):
     def better(self, problem: PartitionProblem, first: Outcome) -> Ints | None:
         """Search order ideals exactly: partitions that are no cuts of one order.
 
-        Parallel branches `dp` divides up to a third worse. Within these limits it takes some
-        hundredths of a second, mostly, and at most about one, whatever the size of the problem:
-        what weighs a window is all that it holds and all that crosses its ends.
+        Parallel branches `dp` divides up to a third worse. Within these limits it mostly takes
+        a few hundredths of a second, and at most about one second, for problems of every size. The
+        cost of a window is all that it holds and all that crosses its ends.
         """
         from mcm_passes.families.ring.exact.ideals import Ideals
 

@@ -1,7 +1,7 @@
 """An independent check of `chain_of_units`, in linear time and by another algorithm.
 
-Shares no code with the search: articulation units are found by taking units off the graph in the
-order in which they become ready, from both ends, instead of by sweeps over positions or sums of
+Shares no code with the search. Articulation units are found by taking units off the graph in the
+order in which they become ready, from both ends. The search sweeps over positions or sums
 ancestors.
 """
 

@@ -1,7 +1,7 @@
 """Articulation units of a graph of any size: units that all other work comes before or after.
 
-Collecting all ancestors takes N^2 bits. Where a graph has one beginning and one end, articulation
-units are found by one sweep (our derivation): in a topological order, every unit after position v
+Collecting all ancestors takes N^2 bits. If a graph has one beginning and one end, articulation
+units are found by one sweep (our derivation). In a topological order, every unit after position v
 descends from v if and only if every such unit has a predecessor at v or later. By induction: the
 predecessor is v, or is between and descends from v. Likewise backwards. A skip connection around
 v does not hide it.

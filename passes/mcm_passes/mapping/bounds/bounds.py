@@ -1,7 +1,7 @@
 """Proven lower bounds on the period of every valid partition, under the analytic model.
 
-Chips are the devices of the problem's machine. The graph of devices has no circle, so that devices
-can be numbered in an order of it: what an argument says of chips in the order of the ring holds for
+Chips are the devices of the problem's machine. The graph of devices has no cycle, so that devices
+can be numbered in an order of it. An argument about chips in the order of the ring holds for
 devices in that order.
 
 Each argument is a function with its proof in its docstring; `lower_bound` takes the best. All but
@@ -10,8 +10,8 @@ relays, for every routing rule, since rules and limits only take partitions away
 in speed, each counts as the fastest unless said otherwise.
 
 `outputs_passed_on` is our derivation. The parts of an op that was sharded are all heavy, and one op
-joins their outputs. Where no two of them fit on a chip, each has a chip of its own, and the last of
-these passes the outputs of all others on to the op that joins them, or runs that op too.
+joins their outputs. If no two of them fit on a chip, each has a chip of its own. The last of these
+passes the outputs of all others on to the op that joins them, or runs that op too.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def chain_of_units(problem: PartitionProblem) -> LowerBound:
     Call a unit an articulation unit if all work is done by it, its ancestors and its descendants.
     Articulation units are ordered by the edges, and all other work is between two neighbouring
     ones. Let that work be divisible, which only helps. Fill chips from the first on, in order,
-    always as early as possible: what comes after an articulation unit can't go to a chip before it,
+    always as early as possible. What comes after an articulation unit can't go to a chip before it,
     so no other filling ever gets ahead of this one. If it needs more than C chips of B seconds
     each, B is impossible; larger B only loosen it, so bisection finds the threshold.
     """
@@ -315,7 +315,7 @@ def _chain_bound(
 def tensors_too_large_to_cross(problem: PartitionProblem) -> LowerBound:
     """Units that a large tensor keeps on one chip.
 
-    At period B no link carries more than B seconds, so a tensor whose own transfer takes longer
+    At period B no link carries more than B seconds. A tensor whose own transfer takes longer thus
     has its producer and all its readers on one chip, and so have all units that such tensors
     connect. If one such set has more work than B, then B is impossible. Larger B tie fewer units
     together, so bisection finds the threshold.

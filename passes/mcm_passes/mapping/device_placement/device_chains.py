@@ -1,7 +1,7 @@
 """The best chain of order ideals under the device-placement cost: one device per step.
 
-Tarnawski et al. 2020, section 5.1: contiguous parts of a graph that can be put in a row are the
-differences of a chain of ideals, so that dynamic programming over ideals and numbers of devices
+After Tarnawski et al. 2020, section 5.1. Contiguous parts of a graph that can be put in a row are
+the differences of a chain of ideals. Dynamic programming over ideals and numbers of devices thus
 finds the optimum. Ours looks only at ideals that the devices before can have done, and whose rest
 the devices behind can still do, within a period that is known to be reachable.
 """

@@ -55,18 +55,17 @@ class DeviceLoads:
 def device_loads(problem: PlacementProblem, device_of: Ints, rule: Rule) -> DeviceLoads:
     """Cost of `device_of`, and the rules that it breaks.
 
-    An accelerator takes the time of its operators, plus once the transfer time of each output that
-    comes in for an operator of its own, plus once that of each own output that is read elsewhere.
-    CPU cores reach the host's memory and pay for no transfers. Under the rule `relay` an output
-    also enters and leaves each accelerator between its own and the last that reads it, since the
-    ring has no other way (our addition). Under the rules of the ring dependencies on operators
-    that cost nothing are exempt, because each device that reads them has a copy.
+    An accelerator takes the time of its operators, plus the transfer times of outputs that come in
+    for its operators and of own outputs that are read elsewhere. Each output counts once. CPU cores
+    reach the host's memory and pay for no transfers. Under the rule `relay` an output also enters
+    and leaves each accelerator between its own and the last that reads it, since the ring has no
+    other way (our addition). Under the rules of the ring dependencies on operators that cost
+    nothing are exempt, because each device that reads them has a copy.
 
     Not allowed are too much memory on an accelerator, an operator on a device that cannot run it,
-    operators of one color on two devices, cycles of forward edges between devices, and parts of
-    the backward pass that are not contiguous: a device that holds two of its operators holds all
-    on the paths from one to the other (section 3). See `order_edges` for colors without forward
-    operators.
+    operators of one color on two devices, and cycles of forward edges between devices. Parts of the
+    backward pass must be contiguous: a device that holds two of its operators holds all on the
+    paths from one to the other (section 3). See `order_edges` for colors without forward operators.
 
     Args:
         problem: the problem.

@@ -39,8 +39,8 @@ def order_edges(problem: PlacementProblem) -> tuple[Ints, Ints]:
     """Edges `(source, target)` that the order of devices has to follow.
 
     Those of the forward pass, and those of the backward pass at operators whose color no forward
-    operator has: these have a place along the devices from their neighbours alone, as if they were
-    mirrored in the forward pass. All others of the backward pass follow from the colors.
+    operator has. The latter have a place along the devices from their neighbours alone, as if they
+    were mirrored in the forward pass. All others of the backward pass follow from the colors.
     """
     forward = ~problem.backward[problem.edge_source] & ~problem.backward[problem.edge_target]
     back = _backward_edges(problem)

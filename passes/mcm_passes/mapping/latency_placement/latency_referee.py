@@ -44,17 +44,17 @@ class LatencyOutcome:
 def latency_outcome(problem: PlacementProblem, device_of: Ints) -> LatencyOutcome:
     """Runs one sample.
 
-    An accelerator works on all its operators in one go: when all that they read from elsewhere is
-    in the host's memory, it takes the transfer times of those outputs, the times of its operators
+    An accelerator works on all its operators in one go, when all that they read from elsewhere is
+    in the host's memory. It takes the transfer times of those outputs, the times of its operators
     and the transfer times of its own outputs that are read elsewhere, each output once. Then all
     its operators are done (section 4 and appendix A with one part per accelerator). CPU operators
     start when what they read is there and a core is free, the earliest ready first, among those
     the first in the file. The published program gives each a core of its own, which is the same as
     long as no more are ready than there are cores.
 
-    Not allowed are too much memory on an accelerator, an operator on one that cannot run it,
-    operators of one color on two devices, of which the CPU cores together are one, and parts that
-    are not contiguous or wait for each other.
+    Not allowed are too much memory on an accelerator, an operator on one that cannot run it, and
+    operators of one color on two devices, of which the CPU cores together are one. Nor are parts
+    that are not contiguous or wait for each other.
 
     Args:
         problem: the problem.

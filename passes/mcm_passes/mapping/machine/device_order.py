@@ -201,8 +201,8 @@ def _pinned_pairs(problem: PartitionProblem) -> set[tuple[int, int]]:
 def _walk_over_devices(problem: PartitionProblem, start: int, pairs: set[tuple[int, int]]) -> Longs:
     """`[C]`, the devices in the order of a walk over all of them that hardly ever jumps.
 
-    From each device it goes on to the nearest one that it has not seen, and of several such to the
-    one with fewest others next to it (Warnsdorff's rule), so that no corner is left behind.
+    From each device it goes on to the nearest one that it has not seen. Of several such it takes
+    the one with fewest others next to it (Warnsdorff's rule), so that no corner is left behind.
 
     Args:
         problem: the first C devices of its machine may be used.

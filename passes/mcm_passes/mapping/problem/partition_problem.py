@@ -75,7 +75,7 @@ def choose_clonable(
     """`[N]`, True for units that are copied to each chip that reads them.
 
     A unit qualifies if all it reads comes from the host, from constants or from other clonable
-    units, if its chain is within `limits`, and if at least two units that are not clonable read
+    units, and if its chain is within `limits`. At least two units that are not clonable must read
     it in the end: with a single reader there is nothing to copy.
     """
     num_units = len(facts.producers)

@@ -53,9 +53,9 @@ class NeededSizes(NamedTuple):
     """Least sizes of tensors, in whatever order the kernels of a chip run.
 
     A tensor that is made on a chip and read there alone, by views of it as well, is held while its
-    maker runs and while each kernel runs that reads its memory, so that all that one kernel holds
-    is held at once. What views make takes nothing else. Of what leaves a chip the send buffers
-    are counted, once where a tensor and a view of it may share them.
+    maker runs and while each kernel runs that reads its memory. All that one kernel holds is thus
+    held at once. What views make takes nothing else. Of what leaves a chip the send buffers are
+    counted, once where a tensor and a view of it may share them.
 
     Attributes:
         send: `[T]`, bytes of one send buffer on the chip that makes it; 0 where it may share those
@@ -120,8 +120,8 @@ def memory_roots(alias: Ints) -> npt.NDArray[np.int64]:
 def aliases_among(problem: PartitionProblem, kept: Longs) -> Ints:
     """The aliases of the `kept` tensors among themselves, in a problem that has no others.
 
-    What is a view of a tensor that is left out counts like a view of a weight: it takes nothing
-    in addition, and has send buffers of its own, which is no less than in the whole problem.
+    A view of a tensor that is left out counts like a view of a weight. It takes nothing in
+    addition, and has send buffers of its own, which is no less than in the whole problem.
     """
     index = np.full(problem.tensor_bytes.size, IN_A_WEIGHT, np.int64)
     index[kept] = np.arange(kept.size)

@@ -85,9 +85,9 @@ def units_with_states(
 ) -> StateUnits:
     """Contracts a graph, with its `STATES` on one chip each where that is possible.
 
-    A pair is given up whose unit has ops pinned to different chips, or needs more memory than any
-    chip has; and, from the last one on, pairs as long as all states and weights together need more
-    than all chips have.
+    A pair is given up if its unit has ops pinned to different chips, or needs more memory than any
+    chip has. From the last one on, pairs are also given up as long as all states and weights
+    together need more than all chips have.
 
     Args:
         model: the graph.

@@ -1,13 +1,12 @@
 """Topological orders that contiguous partitions are cut from.
 
-Which order is best depends on the graph (tried out on real exports): late orders keep small
-sources next to their readers, depth-first orders keep branches together, and orders by weight
-locality keep users of the same weights together, which decides where memory is tight. Recurrences
-through several layers (attention between the steps of a decoder) need the weights of all of them
-at once: they want an order by the weights that a chip has space for. Where the layers of each
-recurrence fit, an order that does one recurrence after the other brings every weight in once.
-Where a chip has space for few heavy units, light ones had better wait for their readers: they may
-be run on another chip then.
+The best order depends on the graph (tried on real exports). Late orders keep small sources next to
+their readers, and depth-first orders keep branches together. Orders by weight locality keep users
+of the same weights together, which decides where memory is tight. Recurrences through several
+layers (attention between the steps of a decoder) need the weights of all of them at once: they want
+an order by the weights that a chip has space for. Where the layers of each recurrence fit, an order
+that does one recurrence after the other brings every weight in once. Where a chip has space for few
+heavy units, light ones had better wait for their readers: they may be run on another chip then.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Making a partition executable: clones, relays, and the order of the ops.
 
-What the problem charged for while it was solved is built here, and nothing else: a copy of each
-clonable unit on every chip that reads it, and an Identity on every chip that has to pass a tensor
-on, as the family says: under the relay rule of rings on every chip between the producer of a tensor
-and its last reader, so that every hop is one chip long.
+What the problem charged for while it was solved is built here, and nothing else. These are a copy
+of each clonable unit on every chip that reads it, and an Identity on every chip that has to pass a
+tensor on, as the family says. Under the relay rule of rings these are all chips between the
+producer of a tensor and its last reader, so that every hop is one chip long.
 """
 
 from __future__ import annotations

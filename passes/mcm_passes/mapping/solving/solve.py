@@ -38,9 +38,9 @@ def solve(
 
     Raises:
         CompileError: MCM-P002 if nothing is to be placed, MCM-P005 or P015 if a unit alone exceeds
-            every chip's memory, MCM-P004 if all weights together exceed all memory, MCM-P007 if a
+            every chip's memory, MCM-P004 if all weights together exceed all memory. MCM-P007 if a
             pin can't be kept, MCM-P016 if the strategy proves that there is nothing, MCM-P008 if
-            it finds nothing, MCM-P009 if what it returns breaks a rule, MCM-P040 if it knows rings
+            it finds nothing. MCM-P009 if what it returns breaks a rule, MCM-P040 if it knows rings
             alone and the problem is for another machine.
     """
     adapted = mapping_of(problem).adapted(strategy_text, strategy)

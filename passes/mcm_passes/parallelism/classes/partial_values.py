@@ -1,12 +1,12 @@
 """Where devices have to talk to each other if classes are divided.
 
 An op that sums over a divided dimension leaves every device with a part of the sum. Sums of parts
-are parts of sums, so that the devices need not talk before an op that is not linear reads the
-value, or before it becomes a result of the model: there the parts are added up by an all-reduce.
+are parts of sums. The devices need not talk before an op that is not linear reads the value, or
+before it becomes a result of the model: there the parts are added up by an all-reduce.
 
-Backwards it is the mirror image. An operand that lacks the divided dimension is read by all
-devices as a whole, and each of them finds a part of its gradient (Shoeybi et al. 2019,
-*Megatron-LM*, section 3: the operators f and g).
+Backwards it is the mirror image: the operators f and g of Shoeybi et al. 2019 (*Megatron-LM*,
+section 3). An operand that lacks the divided dimension is read by all devices as a whole, and each
+of them finds a part of its gradient.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Why a dimension can be divided or not: the ops that tie it to others, on the shortest way.
 
-All unions and blocks come from ops, and a graph's rules are still there when someone asks, so that
-nothing has to be recorded while classes are found: the question is answered by a breadth-first
-search over dimensions and the factors of ops that join them.
+All unions and blocks come from ops, and a graph's rules are still there when someone asks. Nothing
+has to be recorded while classes are found. A breadth-first search over dimensions and the factors
+of ops that join them answers the question.
 """
 
 from __future__ import annotations

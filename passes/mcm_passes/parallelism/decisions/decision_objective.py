@@ -57,8 +57,8 @@ class DecisionObjective:
 def count_objective(problem: decision_problem.DecisionProblem) -> DecisionObjective:
     """`paper-count`: tensors that have a partitioned dim (Wang et al. 2020, section 3.2).
 
-    The paper's reward, 0.4 for each partitioned dim and 0.1 for each replicated one, adds up to
-    a tenth of all dims plus 0.3 for each partitioned dim, of which a tensor has at most one.
+    The paper's reward is 0.4 for each partitioned dim and 0.1 for each replicated one. It adds up
+    to a tenth of all dims plus 0.3 for each partitioned dim, of which a tensor has at most one.
     """
     tensor = np.repeat(np.arange(len(problem.tensors)), np.diff(problem.dim_ptr))
     known = problem.dim_class >= 0

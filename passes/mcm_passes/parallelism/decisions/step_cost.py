@@ -2,8 +2,8 @@
 
 Two settings. Without data parallelism all devices hold the whole batch: what is divided is
 computed in parts, and what is not is computed by all of them alike. With it every device has its
-share of the batch in all that is not divided, gradients of replicated variables are added up over
-all devices, and a divided part of the model reads the gathered activations of all of them (the
+share of the batch in all that is not divided, and gradients of replicated variables are added up
+over all devices. A divided part of the model reads the gathered activations of all of them (the
 scheme of Krizhevsky 2014, *One weird trick for parallelizing convolutional neural networks*).
 
 Conflicting classes are never divided both, so that an op is divided along one factor at most, and

@@ -97,12 +97,12 @@ class WeightDemands:
     """Finds the operators whose weights leave no memory for anything else on the largest chip.
 
     An operator counts as too large if its weights take more than a fraction of the SRAM less the
-    buffers of its inputs and outputs (at most a quarter of the SRAM: no cut makes these smaller).
-    One that cannot be cut, but whose weights alone fit, is left to the memory plan. Where the
-    package can stream weights and has to, half of that is too large. Where weights nearly fill the
-    package, so is what takes most of the memory that they leave free on a chip. Of `tiles`, which
-    may share weights, those count whose weights alone exceed the fraction of the SRAM. Where chips
-    hold `states`, buffers of streamed weights have to leave memory for them.
+    buffers of its inputs and outputs. These are at most a quarter of the SRAM: no cut makes them
+    smaller. One that cannot be cut, but whose weights alone fit, is left to the memory plan. Where
+    the package can stream weights and has to, half of that is too large. Where weights nearly fill
+    the package, so is what takes most of the memory that they leave free on a chip. Of `tiles`,
+    which may share weights, those count whose weights alone exceed the fraction of the SRAM. Where
+    chips hold `states`, buffers of streamed weights have to leave memory for them.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ dropped, the others divided, and what has been learned of an interval bounds its
 interval holds one cut, nothing is bounded any more, and the shortest label is the optimum.
 
 Why nothing is lost: a pipeline with its cuts in given intervals takes at least what the intervals
-say (`cut_intervals`), its length is monotone in these numbers, and a stage is dropped only if all
+say (`cut_intervals`), and its length is monotone in these numbers. A stage is dropped only if all
 pipelines with that stage are longer than a known one. A label is dropped only for another one that
 is as good in every number, whatever is before it.
 

@@ -30,8 +30,8 @@ from mcm_passes.parallelism.replicas.in_flight import InFlight
 from mcm_passes.parallelism.replicas.replicas import on_share, share_evaluator
 
 CLOSE = 0.06
-"""Share by which a number may be slower than the fastest with its first partition for a full search
-to be spent on it as well: about as much as a search gains on top of exact search over ideals."""
+"""Share by which a number may be slower than the fastest with its first partition and still get a
+full search. A search gains about as much on top of exact search over ideals."""
 
 NOT_FOUND = frozenset({"MCM-P008"})
 """Codes of a search that found nothing and proved nothing."""

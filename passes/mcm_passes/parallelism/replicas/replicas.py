@@ -47,7 +47,7 @@ that of the total work."""
 
 NEAR = 0.1
 """Share by which a number may seem slower than the fastest under the analytic model, at best, for a
-better partition of it to be sought: up to a tenth was seen between the simulator and the model."""
+better partition of it to be sought. Simulator and model differed by up to a tenth."""
 
 EVALUATED_UNITS = 100_000
 """Units of all partitions together that are shown to the simulator, which takes some seconds for

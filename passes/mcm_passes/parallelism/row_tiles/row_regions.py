@@ -1,9 +1,9 @@
 """Regions of ops that are divided along the same rows, so that tiles pass from op to op.
 
-A region begins with one op and one of its loops that divides without partial results. It grows
-over values that are too large to be put together on the way: to the op that makes such a value, and
-to those that read it, as far as their sharding rules have the same rows there. At its rim values
-are taken apart and put together, once each.
+A region begins with one op and one of its loops that divides without partial results. It grows over
+values that are too large to be put together on the way. From such a value it grows to the op that
+makes it, and to those that read it, as far as their sharding rules have the same rows there. At its
+rim values are taken apart and put together, once each.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Ops of regions replaced by one op for each tile, and what tiles read of each other.
 
 A tile reads a range of what another op made, which may be cut in other places or along another
-axis: a `Slice` of each piece that it needs a part of, and a `Concat` where it needs several. The
-slices run with the op that makes the piece, so that chips exchange no more than what is read. The
-`Concat` runs with the op that reads it, as ranges of its receive buffers.
+axis. It gets a `Slice` of each piece that it needs a part of, and a `Concat` where it needs
+several. The slices run with the op that makes the piece, so that chips exchange no more than what
+is read. The `Concat` runs with the op that reads it, as ranges of its receive buffers.
 """
 
 from __future__ import annotations

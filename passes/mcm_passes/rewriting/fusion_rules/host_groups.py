@@ -8,8 +8,8 @@ two stages further then.
 
 *Groups of the host and fused groups of chips, contracted to one node each, form an acyclic graph.*
 A fused group has a single exit (`grouping`); let its stage be that of its exit, which none of its
-members exceeds, as all are ancestors of it. Then no edge between groups leads to a lower stage, and
-each edge to or from a group of the host leads to a higher one: two groups of the host of one stage
+members exceeds, as all are ancestors of it. Then no edge between groups leads to a lower stage.
+Each edge to or from a group of the host leads to a higher one: two groups of the host of one stage
 with an edge between them would be one. So no cycle has a group of the host, and fused groups among
 themselves have none.
 

@@ -170,10 +170,10 @@ def fold_static_shapes(graph: ir.Graph) -> int:
 def fold_constants(model: ir.Model, max_bytes: int, keep_placeholders: bool) -> int:
     """Computes the constant ops of the main graph in one onnxruntime session.
 
-    An op stays if it is not deterministic or holds a subgraph, if a weight that it reads or its
-    result is over `max_bytes`, of unknown shape, or of a 16-bit float type, if its result is a
-    graph output, a dequantised weight or much larger than what it replaces, or if a
-    kernel reads it that reorders its sums for initializers or writes over it.
+    An op stays if it is not deterministic or holds a subgraph. It stays if a weight that it reads
+    or its result is over `max_bytes`, of unknown shape, or of a 16-bit float type. It stays if its
+    result is a graph output, a dequantised weight or much larger than what it replaces. And it
+    stays if a kernel reads it that reorders its sums for initializers or writes over it.
 
     Args:
         model: changed in place.

@@ -15,8 +15,8 @@ from mcm_passes.rewriting.simplification.replacing import (
 def remove_identities(graph: ir.Graph) -> int:
     """Lets the readers of such an op read its input, in the main graph.
 
-    Names of graph inputs and outputs stay: where the op makes a graph output, its input takes
-    over the name, which needs the input to come from a node and to be no graph output itself.
+    Names of graph inputs and outputs stay. If the op makes a graph output, its input takes over the
+    name; the input must then come from a node and be no graph output itself.
 
     Returns:
         The number of ops that were removed.

@@ -16,9 +16,9 @@ LOOKED_EVERY = 16
 def cut_off_period(ends: Longs, count: int) -> tuple[float, float]:
     """Cycles per sample of the second half of the samples, and by which share they may be wrong.
 
-    Samples end there at `c + period k` and up to s cycles away from that. If they always do, and
-    the pattern that will come back ends with a sample more or less, a longer play changes the
-    period by at most `2 s`, and a sample, over the samples of that half.
+    Samples end there at `c + period k` and up to s cycles away from that. Suppose that they always
+    do, and that the recurring pattern ends with a sample more or less. Then a longer play changes
+    the period by at most `2 s`, and a sample, over the samples of that half.
 
     Args:
         ends: cycle in which each sample ended.

@@ -227,9 +227,9 @@ def bound_step_in_box(problem: StepProblem, box: Box) -> StepBound:
     The largest of three: the longest chain of ops, on the devices and with the copies between
     different ones that make it shortest. All work shared over the devices as finely as one likes.
     And, for a head h and a tail q, h plus the shared work of all ops that cannot start before h
-    and have q behind their ends, plus q (after Fernandez and Bussell 1973, "Bounds on the Number of
-    Processors and Time for Multiprocessor Optimal Schedules". With copies and with devices of
-    several kinds it is our derivation).
+    and have q behind their ends, plus q. The last is after Fernandez and Bussell 1973, "Bounds on
+    the Number of Processors and Time for Multiprocessor Optimal Schedules". With copies and with
+    devices of several kinds it is our derivation.
 
     Args:
         problem: what is placed.

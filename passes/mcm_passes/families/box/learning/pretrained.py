@@ -39,8 +39,8 @@ PARTS = 16
 
 BUCKETS = 480
 """Of coarse steps. With 20, 160 and 480, coarse times over those of the whole step scatter by 2.2,
-1.5 and 1.3 % where placements are within 10 % of the best one of NMT with two layers (with eight
-layers by 7.2, 3.8 and 2.9), and take 0.29, 0.38 and 0.48 ms to simulate instead of 2.4."""
+1.5 and 1.3 % for placements within 10 % of the best one of NMT with two layers. With eight layers
+they scatter by 7.2, 3.8 and 2.9 %. They take 0.29, 0.38 and 0.48 ms to simulate instead of 2.4."""
 
 JUDGED_STARTS = 8
 """Starts that the whole step is asked about, the best of the coarse one."""

@@ -95,8 +95,8 @@ class RobustScore:
 def plain_placements(problem: StepProblem, box: Box) -> Ints:
     """`[P, N]`, placements that need no search: layers in order, or stripes where names have none.
 
-    How long a step may take in one order of queues, if it takes so long in the other, depends on
-    the graph (1.07 to 1.53 times as long with the expert's placements of recurrent networks).
+    The ratio of a step's times in the two orders of queues depends on the graph: 1.07 to 1.53 with
+    the expert's placements of recurrent networks.
     """
     if has_layers(problem):
         return layered_placements(problem, box)

@@ -1,10 +1,10 @@
 """Coarse steps: the ops of a step drawn together into groups, so that a simulation takes less.
 
-An op has a *part*, ops of which have the same device in every placement, a *bucket*, the stretch of
-the longest path that it begins in, and a *level*: how often the part changes, at most, on a way to
-it within its bucket. A group is what has all three in common. Along an edge the bucket never falls,
-within a bucket the level never does, and where neither rises the part stays: edges between groups
-all go up, and there is no circle (our derivation).
+An op has a *part*, ops of which have the same device in every placement, and a *bucket*, the
+stretch of the longest path that it begins in. Its *level* is how often the part changes, at most,
+on a way to it within its bucket. A group is what has all three in common. Along an edge the bucket
+never falls, within a bucket the level never does, and where neither rises the part stays. Edges
+between groups thus all go up, and there is no cycle (our derivation).
 
 What a group makes is there when all of it has ended. Those waits are false, and the finer the
 buckets, the shorter they are.

@@ -2,9 +2,9 @@
 
 Where walks end, mappings cost nearly the same, and what no model knows makes some of them a third
 slower than others. More measurements are worth little on the next best candidates, which lie near
-each other. Here a walk goes some thousand moves from the mapping that the search is at, and the
-best that it comes by, but for where it began, is one proposal, which is kept or not by its measured
-period (surrogate transitions: Liu 2001, *Monte Carlo Strategies in Scientific Computing*, 9.4.3).
+each other. Here a walk goes some thousand moves from the mapping that the search is at. Its best
+mapping, but for where it began, is one proposal, which is kept or not by its measured period
+(surrogate transitions: Liu 2001, *Monte Carlo Strategies in Scientific Computing*, 9.4.3).
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ def measured_answer(
     """Measures candidates and answers with the one with the shortest period.
 
     Args:
-        request: with the judge, and the model, which says the period where nothing may be measured.
+        request: with the simulator, and the model, which says the period where nothing may be
+            measured.
         candidates: cheapest first; ones that are equally fast keep that order.
         found: what is known so far; `measurements` says how many candidates may be measured.
     """

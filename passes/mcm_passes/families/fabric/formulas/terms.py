@@ -133,9 +133,9 @@ def isolated_cycles(problem: MappingProblem) -> Floats:
 
 
 BOUND, LINK, CHANNEL, TRIP, QUEUED, BURST, BUFFER, WIRE = range(8)
-"""Places in an array of terms, all in cycles per sample: the bound of the problem, the busiest
-link, the busiest memory channel, the slowest stream by its round trips in an empty mesh and in a
-loaded one, the slowest unit with its bursts, the slowest buffer, and the mean load of links."""
+"""Places in an array of terms, all in cycles per sample. The bound of the problem, the busiest
+link, the busiest memory channel, and the slowest stream by its round trips in an empty mesh and in
+a loaded one. The slowest unit with its bursts, the slowest buffer, and the mean load of links."""
 
 NUM_TERMS = 8
 

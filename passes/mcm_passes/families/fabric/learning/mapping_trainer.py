@@ -108,7 +108,7 @@ class MappingTrainer(CollectionSize):
 
         Raises:
             CompileError: MCM-A001 if the folder is not empty and nothing is resumed, MCM-M054 to
-                M057 for data that are none of this training, MCM-M059 where it cannot go on,
+                M057 for data that are none of this training, MCM-M059 where it cannot go on.
                 MCM-M060 for a target without fabrics, MCM-M061 for too few graphs or labels.
         """
         target = fabric_target(self.target)

@@ -277,12 +277,12 @@ def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
     on, what does not grow with a window counts as well: relays, copies, buffers for what crosses
     the cuts.
 
-    Where many starts were passed over for one cut, because all of them took longer than the
-    period, the next cut begins behind them as long as they must: `excess_s` is the least of what
-    they took too long, less what passes no further since. It is trusted only above what rounding
-    may amount to, and both ways of adding up then decide alike: each sum has at most one term per
-    position and occurrence, so that they differ by far less than `SLACK_OF_SUMS`. Else each cut of
-    a graph with a wide fan-out would walk over all units before it.
+    If many starts were passed over for one cut, because all of them took longer than the period,
+    the next cut begins behind them as long as they must. `excess_s` is the least of what they took
+    too long, less what passes no further since. It is trusted only above what rounding may amount
+    to, and both ways of adding up then decide alike. Each sum has at most one term per position and
+    occurrence, so that they differ by far less than `SLACK_OF_SUMS`. Else each cut of a graph with
+    a wide fan-out would walk over all units before it.
     """
     n, streamed = w.work_s.size, _in_time(w.streaming, period_s)
     best = _Chip(period_s * w.chips.most_speed, w.chips.most_sram_bytes, streamed)

@@ -1,9 +1,9 @@
 """A problem along one topological order, where a chip is a window of positions.
 
 Position p holds unit `order[p]`; the window `[j, i)` between cuts j and i is one chip. All that a
-window costs follows from these arrays in constant time per step of either end. What is needed
-once per window however many of its units want it (a weight, a clone, a graph input that the host
-sends to every chip) is an *item*: an occurrence counts if it is the last one in the window.
+window costs follows from these arrays in constant time per step of either end. An *item* is
+needed once per window however many of its units want it: a weight, a clone, a graph input that the
+host sends to every chip. An occurrence counts if it is the last one in the window.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Contiguous cuts under the triangle rule where dependencies may pass chips by.
 
-The cuts of `chain_windows` are adjacent: no dependency passes a chip by, which a long one makes
-impossible: an encoder's output that all layers of a decoder read, or the parts of an op that is
-sharded over more chips than two. The rule allows more (our derivation): with windows in order,
-it holds if and only if no chip that a window reads from leads to another one that it reads from.
-Whether it does depends on the windows before, so that a cut has a state: on which chips the
-tensors lie that are still to be read, and which of those chips lead to which.
+The cuts of `chain_windows` are adjacent: no dependency passes a chip by. A long one makes that
+impossible, such as an encoder's output that all layers of a decoder read, or the parts of an op
+that is sharded over more than two chips. The rule allows more (our derivation): with windows in
+order, it holds if and only if no chip that a window reads from leads to another one that it reads
+from. This depends on the windows before, so that a cut has a state: the chips of the tensors that
+are still to be read, and which of those chips lead to which.
 """
 
 from __future__ import annotations

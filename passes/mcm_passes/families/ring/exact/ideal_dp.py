@@ -83,9 +83,9 @@ class IdealLattice:
     ) -> ChainOptimum:
         """The smallest period below `ceiling_s`, with the fewest chips among equals.
 
-        Every constraint but the triangle rule is local to one window between two ideals, so the
-        smallest largest cost over chains of at most C windows is the exact optimum under the
-        analytic model and the given reading of that rule.
+        Every constraint but the triangle rule is local to one window between two ideals. The
+        smallest largest cost over chains of at most C windows is therefore the exact optimum under
+        the analytic model and the given interpretation of that rule.
 
         Args:
             reading: how windows treat long dependencies.

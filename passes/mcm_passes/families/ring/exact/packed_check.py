@@ -1,9 +1,9 @@
 """An independent check of `packed_windows`: chips are bins, filled from both ends.
 
-Shares no code with the search. Ancestors are rows of one matrix, and where work gets to that is
-poured into the chips follows in closed form from sums along them (Lindley 1952, *The theory of
-queues with a single server*: what is left over after a chip is its running sum less the least of
-the sums so far). Every node that counts is released at its own chip.
+Shares no code with the search. Ancestors are rows of one matrix. Where work gets to that is poured
+into the chips follows in closed form from sums along them (Lindley 1952, *The theory of queues with
+a single server*). The work left over after a chip is its running sum less the least of the sums so
+far. Every node that counts is released at its own chip.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class _Side(NamedTuple):
 def units_do_not_pack_in_order(problem: PartitionProblem, period_s: float) -> bool:
     """Return whether some unit has no chip left within a period.
 
-    From each end each unit gets the first chip that it can be on, and what is on that chip then:
-    after those that it reads from, and after all that comes before it is poured in, as sand and
-    as pieces of one size that are not divided, from the end on and from a pivot on. Likewise by
-    the memory of distinct weights. Windows that shrink release work later, so that all this is
-    done until nothing changes.
+    From each end each unit gets the first chip that it can be on, and what is on that chip then. It
+    is after those that it reads from, and after all that comes before it is poured in. Work is
+    poured in as sand and as pieces of one size that are not divided, from the end on and from a
+    pivot on. Likewise by the memory of distinct weights. Windows that shrink release work later, so
+    that all this is done until nothing changes.
     """
     fixed = np.flatnonzero(~problem.clonable)
     if not 0 < fixed.size <= MOST_UNITS:
@@ -133,9 +133,9 @@ def _with_gaps(
 ) -> tuple[Floats, list[_Gap]]:
     """Work, where a part of what is between users of a weight is counted with the earlier one.
 
-    Users of one weight that a chip runs follow each other along a path, and so it runs all that
-    is between the first and the last of them too: of k users it counts k gaps, and at least
-    k - 1 less of what is between.
+    Users of one weight that a chip runs follow each other along a path, and so it also runs all
+    that is between the first and the last of them. Of k users it counts k gaps, and at least k - 1
+    less of what is between.
     """
     blocks_of: dict[tuple[int, ...], int] = {}
     for weight, held in enumerate(blocks.tolist()):

@@ -119,9 +119,9 @@ def transferring(recipe: Recipe) -> Recipe:
     """The recipe for a policy that serves many graphs: in its training, and after it on one more.
 
     Ours; published settings stay as they are. Scores of single nodes could not be handed on. One
-    pass over the rollouts, and credit only where nothing runs: a step that suits one graph moves
-    the partitions of all others, and with more passes, larger steps or credit the mean reward
-    fell after some thousand samples. On one more graph the same steps kept what the policy knows,
+    pass over the rollouts, and credit only where nothing runs. A step that suits one graph moves
+    the partitions of all others. With more passes, larger steps or credit the mean reward fell
+    after a few thousand samples. On one more graph the same steps kept what the policy knows,
     and larger ones did not.
     """
     if not recipe.ppo.node_scores:

@@ -114,9 +114,10 @@ class ImprovingWindows:
     """The objective as a constraint of the sampler (ours).
 
     In constraint solvers a solution tightens what is searched next. Here the best period so far,
-    with the memory of the chips, limits the window of positions that a chip may hold: by its work,
-    its weights and what it passes on, never by more than the roofline counts, so that no better
-    partition along the order is ruled out. Which of the rest is drawn the policy decides.
+    with the memory of the chips, limits the window of positions that a chip may hold. It does so by
+    the window's work, its weights and what it passes on, never by more than the roofline counts. No
+    better partition along the order is thus ruled out. The policy decides which of the rest is
+    drawn.
 
     Attributes:
         windows: of the problem along the order, without live activations.

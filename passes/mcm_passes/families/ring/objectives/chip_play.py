@@ -1,6 +1,6 @@
 """One inference on one chip of an otherwise empty package: when it is done, and hands over.
 
-What latency means is told in `docs/explanation/objectives.md`; this is that text as compiled code.
+`docs/explanation/objectives.md` defines latency; this is that text as compiled code.
 A chip that is given some nodes does, in this order:
 
 1. The host sends it the graph inputs that it wants, one after another as its nodes need them.

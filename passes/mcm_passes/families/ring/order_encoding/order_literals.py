@@ -1,7 +1,7 @@
 """The order encoding: Booleans that say "unit v is on chip c or later".
 
 With them a tensor crosses the link after chip c if its last reader is on c + 1 or later and its
-producer is not, which is a difference of two Booleans, and windows are constants.
+producer is not. This is a difference of two Booleans, and windows are constants.
 
 Each trigger of the table of demands is written in order literals, too.
 """

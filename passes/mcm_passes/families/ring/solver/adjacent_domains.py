@@ -1,11 +1,11 @@
 """Domains where every dependency spans at most one chip, which keeps the triangle rule.
 
-For each edge `f(u) <= f(v) <= f(u) + 1`: difference constraints, whose solutions are a lattice, so
-that bounds propagation is complete (Dechter, Meiri and Pearl 1991, *Temporal constraint networks*,
-theorem 3.4): each value of a domain belongs to a solution, and all lower bounds together are one.
-On a connected graph no chip below a used one is empty where chip 0 is used, because neighbours
-are at most one chip apart. That is so while the lower bound of some source is 0. Parts without a
-connection are tied to each other likewise, so that their chips join up (our restriction).
+For each edge `f(u) <= f(v) <= f(u) + 1`: difference constraints, whose solutions are a lattice.
+Bounds propagation is therefore complete (Dechter, Meiri and Pearl 1991, *Temporal constraint
+networks*, theorem 3.4). Each value of a domain belongs to a solution, and all lower bounds together
+are one. On a connected graph no chip below a used one is empty where chip 0 is used, because
+neighbours are at most one chip apart. That is so while the lower bound of some source is 0. Parts
+without a connection are tied to each other likewise, so that their chips join up (our restriction).
 
 Each constraint bounds one node from below by another's bound, less 0 along edges, or less 1 to
 neighbours; for upper bounds, kept as their negatives, so it is the other way round. `spread` is

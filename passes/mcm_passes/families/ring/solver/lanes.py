@@ -1,9 +1,9 @@
 """Lanes: batch rows of rollouts that decide the same node at once, for SIMD instructions.
 
 Propagation is nearly all of the work, and what one decision changes in one rollout it mostly
-changes in others as well. So rollouts with the same order of nodes run side by side: each node's
-bounds are one row of `LANES` small integers, a decision spreads through the rows of all lanes
-in one go, and a row is left as soon as no lane changes. Where a lane has nothing to say its
+changes in others as well. So rollouts with the same order of nodes run side by side. Each node's
+bounds are one row of `LANES` small integers. A decision spreads through the rows of all lanes in
+one go, and a row is left as soon as no lane changes. Where a lane has nothing to say its
 instruction is idle. Lanes share nothing else: a rollout comes out the same in any company.
 """
 

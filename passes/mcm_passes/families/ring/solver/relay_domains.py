@@ -3,9 +3,9 @@
 Two rules remain under relays: no edge runs against the ring (MCM, Eq. 2), and no chip below a
 used one is empty (Eq. 3). Bounds propagation keeps the first: domains stay intervals with
 `low[u] <= low[v]` and `high[u] <= high[v]` for every edge. The second is a matching: every chip up
-to the highest lower bound needs a node of its own whose interval holds it. Where such a matching
-exists the domains can be completed (two matched nodes in the wrong order can be exchanged, because
-an ancestor has the smaller bounds), so that with this test a decision is never regretted.
+to the highest lower bound needs a node of its own whose interval holds it. If such a matching
+exists, the domains can be completed: two matched nodes in the wrong order can be exchanged, because
+an ancestor has the smaller bounds. With this test a decision is never regretted.
 
 The closure gives the intervals after a decision before anything is propagated, and one matching
 is kept, so that nearly all decisions are tested in a few dozen steps. Where it breaks, a chip takes

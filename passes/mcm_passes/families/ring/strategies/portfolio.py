@@ -18,7 +18,7 @@ from mcm_passes.mapping.search import named
 from mcm_passes.mapping.search.search import ENOUGH, Search
 
 LEAST_SHARE = 1.0 / 3.0
-"""Of the time that is left, what a member may take at least, however many are still to come: the
+"""Of the time that is left, what a member may take at least, however many are still to come. The
 members that begin from nothing come first, and what they do not take is left to the others."""
 
 EVALUATED_UNITS = 100_000
@@ -31,16 +31,16 @@ seconds for as many, and with the first kernel of a fresh machine more."""
 class Portfolio:
     """Runs its members, keeps the best dozen partitions, and lets the simulator choose.
 
-    Each member gets all evaluations and deterministic effort of the budget, the last one also the
-    evaluations that the others left, and the generator in its first state, so that it does what it
-    would do alone. Only what `dp` finds is not sought again by members that begin with it. The
-    answer is never worse than any member's that has run,
-    under the evaluator where there is one and `slack` allows, else under the roofline. Time is
-    shared. Once a bound is met, or a member knows that nothing better fits as the problem counts
-    memory, the portfolio ends. Where there is an evaluator, the next member that asks it has a look
-    first, and so does another after each that found what the evaluator likes better. Each member is
-    given the answers of those before it: members begin with them where `dp` finds nothing, and
-    learned search starts from what classical search found.
+    Each member gets all evaluations and deterministic effort of the budget, and the generator in
+    its first state, so that it does what it would do alone. The last one also gets the evaluations
+    that the others left. Only what `dp` finds is not sought again by members that begin with it.
+    The answer is never worse than any member's that has run, under the evaluator where there is one
+    and `slack` allows, else under the roofline. Time is shared. Once a bound is met, or a member
+    knows that nothing better fits as the problem counts memory, the portfolio ends. Where there is
+    an evaluator, the next member that asks it has a look first, and so does another after each that
+    found what the evaluator likes better. Each member is given the answers of those before it:
+    members begin with them where `dp` finds nothing, and learned search starts from what classical
+    search found.
 
     Attributes:
         members: strategies, in the order in which they run; at least 1.

@@ -110,7 +110,7 @@ class OpRule:
         return None if found is None else tuple(int(i) for i in found)
 
     def is_given(self, operand: int) -> bool:
-        """Whether the op may have the operand; left out before others, it counts as given."""
+        """True if the op may have the operand; left out before others, it counts as given."""
         return operand < len(self.inputs)
 
 

@@ -50,8 +50,8 @@ def first_only(op: OpRule, shape: Shape) -> ShardingRule:
 def dropout(op: OpRule, shape: Shape) -> ShardingRule:
     """`*, _, _ -> *, *`; where it draws (training mode), each device draws for its part.
 
-    What is drawn from a seed has to be the same on any number of devices, and a part of it cannot
-    be drawn alone: then it is whole, unless it is known that nothing is drawn.
+    Values drawn from a seed have to be the same on any number of devices, and a part of them cannot
+    be drawn alone. Then the op is whole, unless it is known that nothing is drawn.
     """
     draws = op.is_given(2) and op.constants.get(2) != (0,)
     if draws and "seed" in op.attributes:
