@@ -220,6 +220,20 @@ def svg_picture(title: str, height: float, marks: list[str]) -> str:
     return "\n".join([head, f"<title>{escape(title)}</title>", *marks, "</svg>", ""])
 
 
+def adaptive_picture(title: str, note: str, height: float, marks: list[str]) -> str:
+    """One picture for light and dark pages: marks use `--ink`, `--soft`, `--line`, `--accent`."""
+    light, dark = (
+        f"--ink:{theme.text};--soft:{theme.faint};--line:{theme.line};--accent:{theme.strong};"
+        for theme in THEMES.values()
+    )
+    head = [
+        f"<style>:root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}</style>",
+        svg_text(0, 20, title, LARGE, "var(--ink)", bold=True),
+        svg_text(0, 42, note, SMALL, "var(--soft)"),
+    ]
+    return svg_picture(title, height, [*head, *marks])
+
+
 def pictures() -> dict[str, str]:
     """The texts of all files, by name."""
     data = json.loads(DATA.read_text(encoding="utf-8"))

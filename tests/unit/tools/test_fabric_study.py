@@ -162,14 +162,17 @@ def test_plots_are_there_and_draw_what_tables_say(monkeypatch: pytest.MonkeyPatc
     docs = REPRODUCE.parents[1] / "docs"
     pages = [(docs / page).read_text(encoding="utf-8") for page in PAGES_WITH_PLOTS]
     for plot in study.PLOTS:
-        assert plot.read_bytes().startswith(b"\x89PNG")
         assert any(f"images/{plot.name}" in page for page in pages)
-    panels = study.flow_panels(study.lcm_placers.recorded())
-    assert len(panels) == len(study.LIMITS)
-    for title, rows in panels.items():
-        (plain,) = [row for row in rows if title.endswith(f"over {row.flow}")]
-        assert plain.ratio == plain.low == plain.high == 1
-        shown = [row for row in rows if row.flow in study.lcm_placers.SHOWN]
+    drawn, guessed = study.PLOTS
+    assert guessed.read_bytes().startswith(b"\x89PNG")
+    rows = study.lcm_placers.recorded()
+    assert drawn.read_text(encoding="utf-8") == study.flows_picture(rows)
+    for kind, limit in (("short", "1 s"), ("short", "10 s"), ("long", "10 s")):
+        there, flows = study.lcm_placers.of_limit(rows, kind, limit)
+        plain = study.lcm_placers.best_plain(there, flows)
+        found = study.compared(there, [flow.name for flow in flows], plain)
+        assert [row.ratio for row in found if row.flow == plain] == [1]
+        shown = [row for row in found if row.flow in study.lcm_placers.SHOWN]
         assert len(shown) >= 6
         for row in shown:
             assert f"| {row.text} |" in pages[0]

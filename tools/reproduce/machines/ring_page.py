@@ -13,7 +13,7 @@ import numpy as np
 from mcm_compiler.page.scatter import HEIGHT, WIDTH, Dot, scatter
 from mcm_compiler.text.units import percent_text
 from tools.kept_records import KeptRecords, Record
-from tools.readme_pictures import LARGE, SMALL, THEMES, svg_picture, svg_text
+from tools.readme_pictures import adaptive_picture
 from tools.reproduce.machines.ring_periods import (
     BUSY,
     CHIPS,
@@ -74,9 +74,6 @@ _HEADS = (
     "model", "chips", "partitions", "rank correlation", "with roofline", "measured / predicted",
     "scatter", "fastest",
 )  # fmt: skip
-
-_COLOURS = {"ink": "text", "soft": "faint", "line": "line", "accent": "strong"}
-"""Those of the picture's marks, by those of a theme."""
 
 _HEAD = 50
 
@@ -164,10 +161,6 @@ def _title(found: Kept) -> str:
 
 def picture(found: Kept) -> str:
     """The scatter plot, for light and dark pages."""
-    light, dark = (
-        "".join(f"--{name}:{getattr(THEMES[theme], of)};" for name, of in _COLOURS.items())
-        for theme in ("light", "dark")
-    )
     dots: list[Dot] = []
     for (model, chips), (whole, *cuts) in found.items():
         both = zip(*predicted_and_measured([whole, *cuts]), strict=True)
@@ -178,16 +171,8 @@ def picture(found: Kept) -> str:
         f"Filled: {CHIPS} processes; open: {2 * CHIPS}. CPU time, relative to one process. "
         "On the line both are equal."
     )
-    return svg_picture(
-        _title(found),
-        _HEAD + HEIGHT,
-        [
-            f"<style>:root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}</style>",
-            svg_text(0, 20, _title(found), LARGE, "var(--ink)", bold=True),
-            svg_text(0, 42, note, SMALL, "var(--soft)"),
-            marks.replace("<svg", f'<svg y="{_HEAD}" width="{WIDTH}" height="{HEIGHT}"', 1),
-        ],
-    )
+    marks = marks.replace("<svg", f'<svg y="{_HEAD}" width="{WIDTH}" height="{HEIGHT}"', 1)
+    return adaptive_picture(_title(found), note, _HEAD + HEIGHT, [marks])
 
 
 def written(found: Kept) -> dict[Path, str]:
