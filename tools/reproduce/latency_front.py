@@ -2,9 +2,9 @@
 
 Compiles the model at -O2 with all passes up to the simulator: for the least latency, for the most
 throughput within each of some limits on the latency, without a limit, and on the fewest chips for a
-throughput. Writes `tools/reproduce/data/latency_front.json`, `docs/results/latency-front.md`, and
-with the extra `reproduce` the plot in it. Nothing is random but the weights, which count for
-nothing here, and the seed of the compile, 0.
+throughput. Writes `tools/reproduce/data/latency_front.json`, `docs/results/latency-front.md` and
+its picture. Nothing is random but the weights, which count for nothing here, and the seed of the
+compile, 0.
 
     python tools/reproduce/latency_front.py
     python tools/reproduce/latency_front.py --page-only
@@ -27,10 +27,14 @@ from mcm_compiler.contracts.program import SIMULATION
 from mcm_compiler.contracts.replication import REPLICATION
 from mcm_compiler.text.units import count_text, percent_text, seconds_text
 
+# Pictures are drawn as those of the README.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tools.readme_pictures import SMALL, WIDTH, adaptive_picture, svg_text
+
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tools" / "reproduce" / "data" / "latency_front.json"
 PAGE = ROOT / "docs" / "results" / "latency-front.md"
-PLOT = ROOT / "docs" / "results" / "images" / "latency_front.png"
+PLOT = ROOT / "docs" / "results" / "images" / "latency_front.svg"
 VERSIONS = ("mcm-compiler", "numba", "numpy", "onnx")
 PASSES = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
 MODEL, TARGET, RATE_PER_S = "zoo:resnet50", "mcm36", 10_000.0
@@ -49,10 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         DATA.write_text(json.dumps(measured(), indent=1) + "\n", encoding="utf-8")
     data = json.loads(DATA.read_text(encoding="utf-8"))
     PAGE.write_text(page(data), encoding="utf-8")
-    try:
-        plot(data, PLOT)
-    except ImportError:
-        print(f"{PLOT.name} stays as it was: install the extra 'reproduce'", file=sys.stderr)
+    PLOT.write_text(picture(data), encoding="utf-8")
     return 0
 
 
@@ -139,7 +140,7 @@ Each row is a compile of `{data["model"]}` at `-O2` with the
 
 Latency is that of one inference in an empty package. The row without options has the least period.
 
-![Throughput against latency: no placement is beyond the line](images/latency_front.png)
+![Throughput of ResNet-50 against its latency](images/latency_front.svg)
 
 - The least latency takes {count_text(each, "chip")} for each replica, because branches of the
   network run on chips of their own. The package then has {percent_text(lost)} of its throughput
@@ -179,49 +180,43 @@ def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:.3f} ms"
 
 
-def plot(data: Mapping[str, Any], path: Path) -> None:
-    """Writes the front: analytic latency against throughput, and where no placement is.
-
-    Args:
-        data: as `measured` gives it.
-        path: a PNG file.
-
-    Raises:
-        ImportError: without the extra `reproduce`.
-    """
-    from hier_study.pictures import drawing_library, save_picture
-
-    pyplot = drawing_library()
+def picture(data: Mapping[str, Any]) -> str:
+    """The front: simulated latency against throughput, each point with its replicas."""
     rows = [row for row in data["rows"] if row.get("latency_s") and "chips" not in row["option"]]
-    x = [row["latency_s"] * 1e3 for row in rows]
-    figure, panel = pyplot.subplots(figsize=(6.8, 3.6))
-    limited = [row for row in rows if "--max" in row["option"]]
-    limits = [float(row["option"].split()[1].removesuffix("ms")) for row in limited]
-    panel.step(
-        limits,
-        [1.0 / row["bound"] for row in limited],
-        where="pre",
-        color="black",
-        linewidth=0.6,
-        label="no placement is beyond",
+    points = [(row["simulated_latency_s"] * 1e3, 1.0 / row["simulated_period_s"]) for row in rows]
+    (first, least), (last, most) = points[0], points[-1]
+    left, right, top, bottom = 70, 110, 66, 330
+
+    def at(latency_ms: float, rate_per_s: float) -> tuple[float, float]:
+        share = (latency_ms - first) / (last - first)
+        return left + (WIDTH - left - right) * share, bottom - (bottom - top) * rate_per_s / most
+
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in points))
+    marks = [
+        f'<path d="M{left} {top}V{bottom}H{WIDTH - right}" stroke="var(--line)" fill="none"/>',
+        f'<polyline points="{line}" stroke="var(--accent)" fill="none"/>',
+    ]
+    for row, point in zip(rows, points, strict=True):
+        x, y = at(*point)
+        text = count_text(row["pipelines"], "replica")
+        marks += [
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="var(--accent)"/>',
+            svg_text(x + 8, y + 16, text, SMALL, "var(--ink)"),
+        ]
+    for latency_ms in (first, (first + last) / 2, last):
+        x = at(latency_ms, 0)[0]
+        label = f"{latency_ms:.2f} ms"
+        marks.append(svg_text(x, bottom + 18, label, SMALL, "var(--soft)", anchor="middle"))
+    for rate in (0.0, least, most):
+        y = at(first, rate)[1] + 4
+        marks.append(svg_text(left - 8, y, f"{rate:,.0f}/s", SMALL, "var(--soft)", anchor="end"))
+    more, times = percent_text(last / first - 1), most / least
+    return adaptive_picture(
+        f"{more} more latency gives {times:.2f} times the throughput",
+        "ResNet-50 on mcm36, simulated: the most throughput within each limit on the latency.",
+        bottom + 28,
+        marks,
     )
-    panel.plot(x, [1.0 / row["period_s"] for row in rows], "o", label="cost model")
-    panel.plot(
-        [row["simulated_latency_s"] * 1e3 for row in rows],
-        [1.0 / row["simulated_period_s"] for row in rows],
-        "x",
-        label="simulated",
-    )
-    for row, at in zip(rows, x, strict=True):
-        text = count_text(row["pipelines"], "pipeline")
-        panel.annotate(
-            text, (at, 1.0 / row["period_s"]), (4, -9), textcoords="offset points", fontsize=7
-        )
-    panel.set_xlabel("latency of one inference, ms")
-    panel.set_ylabel("inferences/s")
-    panel.legend(fontsize=8)
-    figure.tight_layout()
-    save_picture(figure, path)
 
 
 if __name__ == "__main__":

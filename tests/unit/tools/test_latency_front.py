@@ -6,12 +6,24 @@ import json
 
 import pytest
 
-from tools.reproduce.latency_front import DATA, MODEL, PAGE, PASSES, TARGET, asked, page, point
+from tools.reproduce.latency_front import (
+    DATA,
+    MODEL,
+    PAGE,
+    PASSES,
+    PLOT,
+    TARGET,
+    asked,
+    page,
+    picture,
+    point,
+)
 
 
 def test_the_page_is_that_of_the_data() -> None:
     data = json.loads(DATA.read_text(encoding="utf-8"))
     assert PAGE.read_text(encoding="utf-8") == page(data)
+    assert PLOT.read_text(encoding="utf-8") == picture(data)
     assert [row["option"] for row in data["rows"]] == list(asked())
 
 
