@@ -175,6 +175,9 @@ def test_the_committed_page_follows_the_committed_data(study: Any, tmp_path: Pat
     data = study("page").read_data(REPRODUCE / "data")
     assert page.exists() == bool(data)
     assert not data or page.read_text(encoding="utf-8") == study("page").render(data)
+    (summary,) = data["mcm_test_graphs"]["panels"].values()
+    drawn = (page.parent / "images" / study("page").PICTURE).read_text(encoding="utf-8")
+    assert drawn == study("plot").picture(summary, study("page").DRAWN)
     study("page").write_claims(data, tmp_path / "claims.csv")
     claims = page.parent / "data" / study("page").CLAIMS
     assert claims.read_bytes() == (tmp_path / "claims.csv").read_bytes()
@@ -305,11 +308,7 @@ def test_with_an_evaluator_its_periods_are_recorded(study: Any) -> None:
 @pytest.mark.parametrize(
     "script", ["mcm_test_graphs", "mcm_bert", "mcm_without_solver", "mcm_ablations"]
 )
-def test_scripts_render_what_there_is(
-    study: Any, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The plot needs the extra `reproduce`.
-    monkeypatch.setattr(study("page"), "plot", lambda *_: None)
+def test_scripts_render_what_there_is(study: Any, script: str, tmp_path: Path) -> None:
     asked = ["--render", "--cells", str(tmp_path / "none.jsonl")]
     asked += ["--data", str(tmp_path), "--docs", str(tmp_path)]
     assert importlib.import_module(script).main(asked) == 0

@@ -16,10 +16,11 @@ from mcm_study.page_sections import (
     test_graphs,
     without_solver,
 )
-from mcm_study.plot import plot
+from mcm_study.plot import picture
 from mcm_study.tables import in_terms
 
 PAGE = "learned-search-results.md"
+PICTURE = "mcm_test_graphs.svg"
 SECTIONS = {
     "mcm_test_graphs": test_graphs,
     "mcm_bert": bert,
@@ -50,13 +51,11 @@ def read_data(folder: Path) -> dict[str, Data]:
 def write_page(data_folder: Path, docs: Path) -> None:
     """Write the page, the file of claims and the plot into a folder."""
     data = read_data(data_folder)
-    if "mcm_test_graphs" in data:
-        panels = data["mcm_test_graphs"]["panels"]
-        drawn = [
-            ("dp ends after 6 partitions; RL gets as far", summary, DRAWN)
-            for summary in panels.values()
-        ]
-        plot(drawn, docs / "images" / "mcm_test_graphs.png")
+    summary = next(iter(data.get("mcm_test_graphs", {}).get("panels", {}).values()), None)
+    if summary is not None and summary["classical_mean"] is not None:
+        path = docs / "images" / PICTURE
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(picture(summary, DRAWN), encoding="utf-8")
     write_claims(data, docs / "data" / CLAIMS)
     (docs / PAGE).write_text(render(data), encoding="utf-8")
 

@@ -97,7 +97,7 @@ def test_graphs(data: Data) -> str:
             "## 16 test graphs (Fig. 5, Table 2)\n",
             _unsolved(summary),
             "![Improvement against samples: dp reaches its end after 6 partitions, RL after 1,000]"
-            "(images/mcm_test_graphs.png)\n",
+            "(images/mcm_test_graphs.svg)\n",
             "Improvement after 20, 200 and 1,000 samples, and the lead after 1,000.\n",
             table(columns, rows, text_columns=2),
             _portfolio(summary),

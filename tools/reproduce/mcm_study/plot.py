@@ -1,80 +1,72 @@
-"""Plots of curves against samples."""
+"""The picture of throughput against samples."""
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hier_study.pictures import drawing_library, save_picture
+# Pictures are drawn as those of the README.
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+from tools.readme_pictures import SMALL, WIDTH, adaptive_picture, svg_text
 
 COLOURS = {
-    "random": "tab:gray",
-    "sa": "tab:brown",
-    "rl": "tab:blue",
-    "rl-no-prior": "tab:cyan",
-    "dp": "tab:red",
-    "zero-shot": "tab:green",
-    "fine-tuned": "tab:purple",
+    "random": "var(--soft)",
+    "sa": "#9a6700",
+    "rl": "#0969da",
+    "rl-no-prior": "#1b9aaa",
+    "dp": "#cf222e",
+    "zero-shot": "#2da44e",
+    "fine-tuned": "#8250df",
 }
+"""By method; each is legible on light and on dark pages."""
+
+TITLE = "dp reaches its end after 6 partitions, RL after 1,000"
+VALID = 0.1001
+"""Means up to here stand for searches without a valid partition."""
+
+LEFT, RIGHT, TOP, BOTTOM = 60, 200, 66, 380
+LABEL = 15
+"""Height of a label."""
 
 
-def plot(panels: Sequence[tuple[str, Mapping[str, Any], Sequence[str]]], path: Path) -> None:
-    """Writes panels side by side: curves with their deviation, the portfolio and the bound.
+def picture(summary: Mapping[str, Any], methods: Sequence[str]) -> str:
+    """Curves of methods with their labels, the classical portfolio and the proven bound."""
+    found = {name: summary["methods"][name] for name in methods if name in summary["methods"]}
+    lines = {"classical portfolio": "improvement", "proven bound": "bound"}
+    heights = {text: summary["classical_mean"][key] for text, key in lines.items()}
+    most = max(count for method in found.values() for count in method["counts"])
+    top = 1.05 * max(heights.values())
 
-    Args:
-        panels: title, summary of a setting, and names of the methods to draw, of each panel.
-        path: a PNG file.
-    """
-    pyplot = drawing_library()
-    columns = min(len(panels), 2)
-    lines = -(-len(panels) // columns)
-    figure, axes = pyplot.subplots(
-        lines, columns, figsize=(5.6 * columns, 4.6 * lines), squeeze=False
-    )
-    for unused in axes.flat[len(panels) :]:
-        unused.set_visible(False)
-    for panel, (title, summary, methods) in zip(axes.flat, panels, strict=False):
-        _draw(panel, summary, methods)
-        panel.set_title(title, fontsize=10)
-    figure.tight_layout()
-    save_picture(figure, path)
+    def place(count: float, mean: float) -> tuple[float, float]:
+        share = math.log(count) / math.log(most)
+        return LEFT + (WIDTH - LEFT - RIGHT) * share, BOTTOM - (BOTTOM - TOP) * mean / top
 
-
-def _draw(panel: Any, summary: Mapping[str, Any], methods: Sequence[str]) -> None:
-    for name in methods:
-        if name not in summary["methods"]:
-            continue
-        method = summary["methods"][name]
-        found = [
-            (count, mean, deviation)
-            for count, (mean, deviation) in zip(method["counts"], method["curve"], strict=True)
-            # Less is what stands for nothing valid yet.
-            if mean > 0.1001
-        ]
-        if not found:
-            panel.plot([], [], color=COLOURS.get(name), label=f"{method['label']}: nothing valid")
-            continue
-        counts, means, deviations = zip(*found, strict=True)
-        colour = COLOURS.get(name)
-        panel.plot(counts, means, color=colour, linewidth=1.3, label=method["label"])
-        low = [mean - deviation for mean, deviation in zip(means, deviations, strict=True)]
-        high = [mean + deviation for mean, deviation in zip(means, deviations, strict=True)]
-        panel.fill_between(counts, low, high, color=colour, alpha=0.15, linewidth=0)
-    classical = summary["classical_mean"]
-    if classical is not None:
-        panel.axhline(
-            classical["improvement"], color="black", linewidth=1, label="classical portfolio"
+    right = WIDTH - RIGHT
+    marks = [f'<path d="M{LEFT} {TOP}V{BOTTOM}H{right}" stroke="var(--line)" fill="none"/>']
+    for count in (1, 10, 100, 1000):
+        x = place(count, 0)[0]
+        label = f"{count:,}"
+        marks.append(svg_text(x, BOTTOM + 18, label, SMALL, "var(--soft)", anchor="middle"))
+    for mean in (0.5, 1.0):
+        y = place(1, mean)[1]
+        marks.append(f'<path d="M{LEFT} {y:.1f}H{right}" stroke="var(--line)"/>')
+        marks.append(svg_text(LEFT - 8, y + 4, f"{mean:g}", SMALL, "var(--soft)", anchor="end"))
+    ends = [(place(1, mean)[1], text, "var(--ink)") for text, mean in heights.items()]
+    marks += [f'<path d="M{LEFT} {y:.1f}H{right}" stroke="var(--ink)"/>' for y, _, _ in ends]
+    for name, method in found.items():
+        curve = zip(method["counts"], method["curve"], strict=True)
+        points = [place(count, mean) for count, (mean, _) in curve if mean > VALID]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        marks.append(
+            f'<polyline points="{line}" stroke="{COLOURS[name]}" stroke-width="2" fill="none"/>'
         )
-        panel.axhline(
-            classical["bound"], color="black", linewidth=1, linestyle=":", label="proven bound"
-        )
-    panel.set_xscale("log")
-    panel.set_xlabel("samples")
-    panel.set_ylabel("throughput over the greedy heuristic's")
-    panel.set_xlim(left=1)
-    panel.set_ylim(bottom=0)
-    # Below, where it covers no curve.
-    panel.legend(
-        fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, frameon=False
-    )
+        ends.append((points[-1][1], method["label"], COLOURS[name]))
+    above = -math.inf
+    for y, text, colour in sorted(ends):
+        above = max(y + 4, above + LABEL)
+        marks.append(svg_text(right + 10, above, text, SMALL, colour))
+    note = "Throughput over the greedy heuristic's against samples, geometric means (test graphs)."
+    return adaptive_picture(TITLE, note, BOTTOM + 28, marks)
