@@ -1,6 +1,6 @@
 """Work of elementwise ops, quantization among them.
 
-Lane operations per element follow from how the function is approximated (`lane_ops.py`, our
+Lane operations per element follow from how the function is approximated (`work.py`, our
 derivation); compositions such as GELU follow their definition in the ONNX standard.
 
 Quantised elementwise ops are computed on dequantised values and quantised again, as onnxruntime
@@ -35,6 +35,7 @@ _LANE_OPS: dict[str, int] = {
     "Swish": work.SIGMOID + 2, "Tan": 2 * work.SINE + work.DIVIDE, "Tanh": work.TANH,
     "ThresholdedRelu": 2, "Where": 1, "Xor": 1,
 }  # fmt: skip
+"""Lane operations per element of the result, by op type."""
 
 _MICROSOFT_LANE_OPS: dict[str, int] = {
     "BiasAdd": 2, "BiasDropout": 2, "BiasGelu": work.ERF + 5, "BiasSplitGelu": work.ERF + 6,

@@ -36,7 +36,7 @@ FORMULA_TABLE: Mapping[tuple[str, str], Formula] = joined(
     signal.FORMULAS,
     classical_learning.FORMULAS,
 )
-"""Formulas by `(domain, op_type)`; control flow stands in `control_flow.CONTROL_FLOW`."""
+"""Formulas by `(domain, op_type)`; control flow is in `work.CONTROL_FLOW`."""
 
 ONNX_COSTS: Mapping[str, Formula] = {
     f"{domain}::{op_type}" if domain else op_type: formula

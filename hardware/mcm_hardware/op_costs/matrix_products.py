@@ -2,7 +2,7 @@
 
 What a product of given extents takes stands in `tile_cycles.py`; here the extents are found, by
 numpy's rules for `matmul`. Operations around the product, such as bias, activation, unpacking and
-requantisation, are lane operations per element (`lane_ops.py`, our derivation).
+requantisation, are lane operations per element (`work.py`, our derivation).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Softmax keeps its maximum and sum while it runs (Milakov and Gimelshein 2018, *Online normalizer
 calculation for softmax*, algorithm 3); passes over a row that is at hand cost lane operations and
-no SRAM traffic. Counts per element stand in `lane_ops.py` (our derivation).
+no SRAM traffic. Counts per element stand in `work.py` (our derivation).
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Work:
 
     Attributes:
         gemms: work of the MAC array.
-        lane_ops: work of the vector unit: operations of one lane (see `lane_ops.py`).
+        lane_ops: work of the vector unit: operations of one lane (constants above).
         unpack_ops: lane operations that unpack weights, where no load does.
         reads: `(input index, elements)` for operands that are not read exactly once, such as the
             table of a `Gather` or the weights of a recurrent net.
