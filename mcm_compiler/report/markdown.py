@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mcm_compiler.additions import shown_by
 from mcm_compiler.report.details import LINK_HEADS, added_cells, details_of, link_cells
-from mcm_compiler.report.hardware import energy_section
-from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_HEADS, sensitivity_table
+from mcm_compiler.report.hardware.sensitivity_section import (
+    SENSITIVITY_HEADS,
+    SENSITIVITY_SECTION,
+    sensitivity_table,
+)
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
-from mcm_compiler.report.sentences import replication_phrase, role_places
+from mcm_compiler.report.sentences import replication_phrase, role_sentence
 from mcm_compiler.report.state_section import SIZE_HEADS, SIZE_TITLE, size_table, state_rows
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.text.units import (
@@ -23,13 +26,19 @@ from mcm_compiler.text.units import (
     seconds_text,
 )
 
-LISTED = 50
-"""Clones, relays and sharded operators that are listed; `report.json` has all."""
+MOST_LINES = 80
+"""Lines of the text; what goes beyond them is named at its end."""
+
+LISTED = (8, 4, 2)
+"""Rows of a table at most: the first number with which all sections have room."""
+
+LEAST_LINK = 0.01
+"""Share of the period from which on a link is listed."""
 
 DETAILS = (
     "model", "simulation", "objective", "its bound", "one inference", "lower bound",
     "lower bound of the period", "over all divisions", "learned search", "energy", "area",
-    "shared channels", "replicas", "found by", "options", "cost model", "passes", "added",
+    "shared channels", "replicas", "pipelines", "found by", "options", "cost model", "added",
 )  # fmt: skip
 """Labels of the details that are listed, in their order."""
 
@@ -42,7 +51,7 @@ CHANGES = {
 
 
 def render_markdown(report: Mapping[str, Any]) -> str:
-    """The report as GitHub-flavoured Markdown that ends in a newline.
+    """The report as GitHub-flavoured Markdown that ends in a newline, of at most `MOST_LINES`.
 
     Args:
         report: as from `build_report`. Names in it may be hostile: what Markdown or HTML would
@@ -50,39 +59,66 @@ def render_markdown(report: Mapping[str, Any]) -> str:
     """
     report = printable_data(report)
     model, target = report["model"], report["target"]
-    lines = [f"# {escaped(model['name'])} on {escaped(target['name'])}", ""]
-    lines += [*_claims(report), "", "## Details", "", *_marked(("", ""), _summary(report))]
+    lines = [f"# {escaped(model['name'])} on {escaped(target['name'])}", "", *_claims(report)]
+    foot = ["", _made_with(report)]
+    most = MOST_LINES - len(foot) - 2  # two lines name the sections that have no room
+    sections: list[list[str]] = []
+    for listed in LISTED:
+        sections = [lines_of for lines_of in _sections(report, listed) if lines_of]
+        if sum(map(len, (lines, *sections))) <= most:
+            break
+    left_out: list[str] = []
+    for section in sections:
+        if len(lines) + len(section) <= most:
+            lines += section
+        else:
+            left_out.append(section[1].removeprefix("## "))
+    if left_out:
+        lines += ["", f"Only in `report.json`: {', '.join(left_out)}."]
+    return "\n".join([*lines, *foot]) + "\n"
+
+
+def _sections(report: Mapping[str, Any], listed: int) -> Iterator[list[str]]:
+    """Each section as lines from its blank line on, the most important ones first."""
     if (bottleneck := report["bottleneck"]) is not None:
-        lines += ["", "## Bottleneck", "", escaped(bottleneck["text"]), ""]
         ops = [(o["name"], seconds_text(o["seconds"])) for o in bottleneck["heaviest_ops"]]
         tensors = [(t["name"], bytes_text(t["bytes"])) for t in bottleneck["heaviest_tensors"]]
+        lines = ["", "## Bottleneck", "", escaped(bottleneck["text"]), ""]
         lines += _table(("op", "time"), ops) + _table(("tensor", "size"), tensors)
-        lines += _moves(bottleneck)
+        yield lines + _moves(bottleneck)
+    more = [row for row in report.get(SENSITIVITY_SECTION) or () if row["factor"] > 1]
+    changed = sensitivity_table({SENSITIVITY_SECTION: more})
+    yield _section("What if, with all else equal", SENSITIVITY_HEADS, changed, listed)
+    chips: list[Mapping[str, Any]] = report["chips"] or []
+    if len(chips) > listed:
+        chips = sorted(chips, key=lambda row: -(row["busy_s"] or 0.0))
     first = " of the first replica" if replication_phrase(report) is not None else ""
-    heads = ("chip", "busy", "time", "engines", "waits", "SRAM", "of", "ops", "heaviest op")
-    lines += _section(f"Chips{first}", heads, [_chip(row) for row in report["chips"] or ()])
-    lines += _section("States", ("chip", "of a sequence", "of all in flight"), state_rows(report))
-    lines += _section(SIZE_TITLE, SIZE_HEADS, size_table(report))
-    places = sorted(role_places(report).items())
-    runs = [(str(chip), ", ".join(map(str, chips))) for chip, chips in places]
-    lines += _section("Replicas", ("model of chip", "runs on chips"), runs)
-    lines += _section("Links", LINK_HEADS, link_cells(report))
-    if (added := shown_by(report)) is not None:
-        lines += added.lines(report)
+    heads = ("chip", "busy", "time", "engines", "waits", "SRAM", "ops", "heaviest op")
+    yield _section(f"Chips{first}", heads, [_chip(row) for row in chips], listed)
+    links = [row for row in report["links"] or () if (row["utilisation"] or 0.0) >= LEAST_LINK]
+    if len(links) > listed:
+        links.sort(key=lambda row: -row["utilisation"])
+    yield _section("Links", LINK_HEADS, link_cells({"links": links}), listed)
+    heads = ("chip", "of a sequence", "of all in flight")
+    yield _section("States", heads, state_rows(report), listed)
+    yield _section(SIZE_TITLE, SIZE_HEADS, size_table(report), listed)
     if hosted := host_sentences(report):
-        lines += ["", "## On the host", "", *(f"- {escaped(part)}" for part in hosted), ""]
-        lines += _table(HOST_HEADS, host_table(report))
-    changed = sensitivity_table(report)
-    lines += _section("What if, with all else equal", SENSITIVITY_HEADS, changed)
-    energy = energy_section.energy_rows(report)
-    lines += _section("Energy of an inference", energy_section.ENERGY_HEADS, energy)
-    lines += _changes(report)
-    if report["diagnostics"]:
-        lines += ["", "## Diagnostics", ""]
-        lines += [_diagnostic(d) for d in report["diagnostics"]]
-    versions = [(name, version or UNKNOWN) for name, version in report["versions"].items()]
-    lines += ["", "## Made with", "", *_table(("", "version"), versions)]
-    return "\n".join(lines) + "\n"
+        lines = ["", "## On the host", "", *(f"- {escaped(part)}" for part in hosted), ""]
+        yield lines + _listed(HOST_HEADS, host_table(report), listed)
+    if (added := shown_by(report)) is not None:
+        yield [*added.lines(report)]
+    if found := report["diagnostics"]:
+        shown = [_diagnostic(one) for one in found[:listed]]
+        yield ["", "## Diagnostics", "", *shown, *_more(len(found) - listed)]
+    yield ["", "## Details", "", *_marked(("", ""), _summary(report))]
+    for kind, rows in added_cells(report).items():
+        yield _section(*CHANGES[kind], rows, listed)
+
+
+def _made_with(report: Mapping[str, Any]) -> str:
+    versions = (f"{name} {version or UNKNOWN}" for name, version in report["versions"].items())
+    hashes = (f"{name} SHA-256 `{report[name]['sha256']}`" for name in ("model", "target"))
+    return f"Made with {escaped(', '.join(versions))}; {', '.join(hashes)}."
 
 
 def _moves(bottleneck: dict[str, Any]) -> list[str]:
@@ -125,15 +161,11 @@ def _claims(report: Mapping[str, Any]) -> list[str]:
 
 
 def _summary(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    details = {**details_of(report), "passes": report["pipeline"]}
-    return [
-        *((label, escaped(details[label])) for label in DETAILS if label in details),
-        ("model SHA-256", f"`{report['model']['sha256']}`"),
-        ("target SHA-256", f"`{report['target']['sha256']}`"),
-    ]
+    details = {**details_of(report), "pipelines": role_sentence(report)}
+    return [(label, escaped(text)) for label in DETAILS if (text := details.get(label))]
 
 
-def _chip(row: dict[str, Any]) -> tuple[str, ...]:
+def _chip(row: Mapping[str, Any]) -> tuple[str, ...]:
     stalls = row["stall_s"] or {}
     waits = ", ".join(f"{k} {seconds_text(v)}" for k, v in stalls.items() if v > 0)
     shares = row.get("engine_utilisation") or {}  # reports of the first release lack it
@@ -145,20 +177,10 @@ def _chip(row: dict[str, Any]) -> tuple[str, ...]:
         seconds_text(row["busy_s"]),
         engines or UNKNOWN,
         waits or UNKNOWN,
-        bytes_text(row["sram_high_water_bytes"]),
-        bytes_text(row["sram_bytes"]),
+        f"{bytes_text(row['sram_high_water_bytes'])} of {bytes_text(row['sram_bytes'])}",
         UNKNOWN if row["ops"] is None else f"{row['ops']:,}",
         f"{heaviest['name']} {seconds_text(heaviest['seconds'])}" if heaviest else UNKNOWN,
     )
-
-
-def _changes(report: Mapping[str, Any]) -> list[str]:
-    lines: list[str] = []
-    for kind, rows in added_cells(report).items():
-        lines += _section(*CHANGES[kind], rows[:LISTED])
-        if len(rows) > LISTED:
-            lines += ["", f"{len(rows) - LISTED} more are in `report.json`."]
-    return lines
 
 
 def _diagnostic(diagnostic: dict[str, Any]) -> str:
@@ -171,9 +193,20 @@ def _diagnostic(diagnostic: dict[str, Any]) -> str:
     return line
 
 
-def _section(title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _section(
+    title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], listed: int
+) -> list[str]:
     """A table below a title; nothing without rows."""
-    return ["", f"## {title}", "", *_table(heads, rows)] if rows else []
+    return ["", f"## {title}", "", *_listed(heads, rows, listed)] if rows else []
+
+
+def _listed(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], listed: int) -> list[str]:
+    """The first rows of a table, and how many more there are."""
+    return [*_table(heads, rows[:listed]), *_more(len(rows) - listed)]
+
+
+def _more(rows: int) -> list[str]:
+    return ["", f"{rows} more in `report.json`."] if rows > 0 else []
 
 
 def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -157,17 +157,3 @@ def area_sentence(report: Mapping[str, Any]) -> str | None:
     if found is None or "package_mm2" not in found:
         return None
     return f"{found['package_mm2']:,.0f} mm2 (nominal)"
-
-
-ENERGY_HEADS = ("chip", "energy", *KINDS.values())
-
-
-def energy_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Energy by chip as texts in the order of `ENERGY_HEADS`; empty where nothing is known."""
-    found = report.get(ENERGY_SECTION)
-    if found is None:
-        return []
-    return [
-        (str(row["chip"]), energy_text(row["total_j"]), *(energy_text(row[k]) for k in KINDS))
-        for row in found["chips"]
-    ]

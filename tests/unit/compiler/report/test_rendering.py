@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcm_compiler.report.chip_bars import MAX_CHIPS
-from mcm_compiler.report.markdown import LISTED, render_markdown
+from mcm_compiler.report.markdown import LISTED, MOST_LINES, render_markdown
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.terminal import PLAIN_WIDTH, plain_text, report_text, report_view
 from mcm_compiler.report.verdict.words import verification_sentence
@@ -202,11 +202,28 @@ def test_hostile_names_stay_text(report: dict[str, Any]) -> None:
 
 
 def test_long_lists_are_cut_in_markdown(report: dict[str, Any]) -> None:
-    report["clones"] = [{"node": f"n{i}", "clone": f"c{i}", "chip": 1} for i in range(LISTED + 7)]
+    report["clones"] = [{"node": f"n{i}", "clone": f"c{i}", "chip": 1} for i in range(20)]
     markdown = render_markdown(report)
-    assert "7 more are in `report.json`" in markdown
-    assert f"| n{LISTED - 1} |" in markdown
-    assert f"| n{LISTED} |" not in markdown
+    shown = markdown.count("\n| n")
+    assert shown in LISTED
+    assert f"{20 - shown} more in `report.json`" in markdown
+
+
+@pytest.mark.parametrize("notes", [0, 100])
+def test_markdown_is_short_and_names_what_has_no_room(report: dict[str, Any], notes: int) -> None:
+    chip, link = report["chips"][1], report["links"][0]
+    report["chips"] = [{**chip, "chip": k, "busy_s": 1e-6 * k} for k in range(256)]
+    report["links"] = [{**link, "utilisation": 1e-3 * k} for k in range(256)]
+    report["diagnostics"] *= notes
+    move = {"name": "a", "ops": 1, "along": 0, "from_chip": 1, "to_chip": 0, "gain": 0.25}
+    move |= {"period_s": 9e-5, "need_bytes": 1, "free_bytes": 1}
+    report["bottleneck"]["moves"] = [move] * (30 if notes else 1)
+    lines = render_markdown(report).splitlines()
+    assert len(lines) <= MOST_LINES
+    assert any(line.startswith("| 255 |") for line in lines)
+    assert not any(line.startswith("| 0 |") for line in lines)
+    left_out = [line for line in lines if line.startswith("Only in `report.json`: ")]
+    assert bool(left_out) == bool(notes)
 
 
 def test_rendering_leaves_the_report_alone(report: dict[str, Any]) -> None:
