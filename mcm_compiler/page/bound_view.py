@@ -1,4 +1,4 @@
-"""The bound with its argument, the gap, and the numbers of pipelines that were looked at."""
+"""The bound with its argument, the gap, and the numbers of replicas that were considered."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mcm_compiler.report.hardware.sensitivity_section import (
     sensitivity_table,
 )
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
+from mcm_compiler.report.sentences import DIVISION_SECTION
 from mcm_compiler.report.state_section import SIZE_HEADS, SIZE_TITLE, size_table, state_rows
 from mcm_compiler.report.verdict import claims, words
 from mcm_compiler.text.headline import line_text
@@ -83,25 +84,38 @@ def bound_section(compiled: Compiled) -> Section | None:
         *(f"{label}: {details[label]}." for label in asked),
         *([f"Replicas: {details['replicas']}."] if "replicas" in details else ()),
     )
-    bars = (
-        ("simulated period", report["period_s"], "result"),
-        (f"period under {report['cost_model']}", report["analytic_period_s"], "result"),
-        ("proven lower bound", report["lower_bound_s"], "bound"),
+    found = (
+        ("simulated", report["period_s"], "result"),
+        (f"under {report['cost_model']}", report["analytic_period_s"], "result"),
+        ("bound of these kernels, undivided", report["lower_bound_s"], "bound"),
+        ("bound over all divisions", (report.get(DIVISION_SECTION) or {}).get("bound_s"), "bound"),
     )
-    shown = [
-        {"name": name, "seconds": seconds, "kind": kind, "text": seconds_text(seconds)}
-        for name, seconds, kind in bars
-        if seconds is not None
+    known = [(name, seconds, kind) for name, seconds, kind in found if seconds is not None]
+    least_s = min(seconds for _, seconds, _ in known)
+    bars = [
+        {"name": name, "seconds": above, "kind": kind, "text": _distance_text(seconds, above)}
+        for name, seconds, kind in known
+        for above in [seconds / least_s - 1.0 if least_s else 0.0]
     ]
     tables = (_considered(considered, compiled.replicas),) if considered else ()
-    view = View("bars", {"bars": shown}, "Period and proven bound as bars")
-    return Section("bound", "Bound and gap", lead, view, tables)
+    view = View("bars", {"bars": bars, "reach": LEAST_REACH}, "Distances from the lowest bound")
+    return Section("bound", "Bound and gap", lead, view, tables, folded=True)
+
+
+LEAST_REACH = 0.05
+"""Share above the bound that the scale of the distances has at least."""
+
+
+def _distance_text(seconds: float, above: float) -> str:
+    if above < 0.0005:
+        return seconds_text(seconds)
+    return f"{seconds_text(seconds)}, {percent_text(above)} above the lowest bound"
 
 
 def _considered(rows: list[Mapping[str, Any]], chosen: int) -> Table:
     cells = [
         (
-            count_text(row["replicas"], "pipeline")
+            count_text(row["replicas"], "replica")
             + (" (chosen)" if row["replicas"] == chosen else ""),
             str(row["chips_each"]),
             seconds_text(row["analytic_period_s"]),
@@ -111,10 +125,8 @@ def _considered(rows: list[Mapping[str, Any]], chosen: int) -> Table:
         )
         for row in rows
     ]
-    heads = ("pipelines", "chips each", "period", "simulated", "lower bound", "ruled out by")
-    caption = (
-        "Numbers of pipelines side by side that were looked at; times per inference of the package"
-    )
+    heads = ("replicas", "chips each", "period", "simulated", "lower bound", "ruled out by")
+    caption = "Replicas that were considered; times per inference of the package"
     return Table(heads, tuple(cells), frozenset({1, 2, 3, 4}), caption)
 
 
@@ -135,7 +147,7 @@ def sensitivity_section(compiled: Compiled) -> Section | None:
         {
             "name": change_text(row),
             "seconds": row["speedup"],
-            "text": f"{row['speedup']:.2f} x",
+            "text": f"{row['speedup']:.2f}×",
             "kind": "result" if row["speedup"] > 1 else "bound",
         }
         for row in rows
@@ -143,13 +155,13 @@ def sensitivity_section(compiled: Compiled) -> Section | None:
     ]
     lead = (
         "The model was compiled again for the package with one number changed. A bar is the "
-        "throughput, as a multiple of what it is now.",
+        "change of throughput: to the right more than now, to the left less.",
     )
     view = (
-        View("bars", {"bars": bars, "mark": 1.0}, "Throughput with each change") if bars else None
+        View("bars", {"bars": bars, "zero": 1.0}, "Throughput with each change") if bars else None
     )
     table = Table(SENSITIVITY_HEADS, cells, frozenset(range(1, columns)))
-    return Section(SENSITIVITY_SECTION, "What if, with all else equal", lead, view, (table,))
+    return Section(SENSITIVITY_SECTION, "What if, with all else equal", lead, view, (table,), True)
 
 
 def sharding_section(compiled: Compiled) -> Section | None:

@@ -99,7 +99,7 @@ def diagnostics_section(compiled: Compiled) -> Section | None:
     )
     if not rows:
         return None
-    heads = ("", "code", "what", "where", "what to do")
+    heads = ("severity", "code", "what", "where", "what to do")
     return Section(
         "diagnostics", "Diagnostics", (), None, (Table(heads, rows, words=frozenset({0, 1})),)
     )
@@ -112,9 +112,9 @@ def added_section(compiled: Compiled) -> Section | None:
 
 
 SECTIONS: tuple[Callable[[Compiled], Section | None], ...] = (
+    package_view.package_section,
     bound_view.bottleneck_section,
     bound_view.sensitivity_section,
-    package_view.package_section,
     measured_section,
     timeline_view.timeline_section,
     bound_view.bound_section,

@@ -317,12 +317,19 @@ def _deploy(compiled: Compiled) -> Answer | None:
             f"a round has {classes} inferences; those of class k have names that end in @k"
         )
     if compiled.replicas > 1:
-        details.insert(1, f"each runs on {compiled.replicas} chips, one of every pipeline")
+        details.insert(1, f"each runs on {compiled.replicas} chips, one of every replica")
     return Answer("to deploy", shown, tuple(details), "plain", "files")
 
 
 SCRIPT, STYLE, TEMPLATE = "page.js", "page.css", "page.html.jinja"
 """Files of the folder `assets`; `tools/report_page` builds the first two."""
+
+ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath "
+    "fill='%230b57c2' d='M1 1h6v6h-6zM9 1h6v6h-6zM1 9h6v6h-6z'/%3E%3Cpath fill='%23b3a369' "
+    "d='M9 9h6v6h-6z'/%3E%3C/svg%3E"
+)
+"""Icon of a page: four chips, one of them busy."""
 
 _HEAD = (
     b'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -352,6 +359,7 @@ def page_bytes(page: Page) -> bytes:
         script=_markup(script),
         data=_markup(json_block({"views": views})),
         policy=content_security_policy(script, style),
+        icon=ICON,
     )
     return text.encode("utf-8", "backslashreplace")
 
@@ -360,7 +368,7 @@ def content_security_policy(script: str, style: str) -> str:
     """Policy of the page: run this script, use this style, and nothing else."""
     return (
         f"default-src 'none'; script-src '{source_hash(script)}'; "
-        f"style-src '{source_hash(style)}'; base-uri 'none'; form-action 'none'"
+        f"style-src '{source_hash(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 

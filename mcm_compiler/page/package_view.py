@@ -1,7 +1,7 @@
-"""The package map: chips by busy share, channels by load, of all pipelines side by side.
+"""The package map: a strip per chip (busy by engine, memory), channels by load, of all replicas.
 
-A circle of channels is drawn as a ring, a mesh or a torus as a grid, and a line whose channels lead
-both ways as a row, which turns back where it is long. Anything else is drawn by stress majorisation
+A mesh or a torus is drawn as a grid, a line or a circle as a row, which turns back where it is
+long. Anything else is drawn by stress majorisation
 (Gansner, Koren, North 2004, "Graph Drawing by Stress Majorization"), with hops as distances.
 """
 
@@ -35,7 +35,7 @@ def package_section(compiled: Compiled) -> Section | None:
         return None
     lead = [_lead(compiled)]
     if (roles := role_sentence(report)) is not None:
-        lead.append(f"Pipelines side by side: {roles}.")
+        lead.append(f"Replicas: {roles}.")
     tables = [_chip_table(report["chips"], compiled.replicas, _kinds(compiled))]
     if report["links"]:
         tables.append(Table(LINK_HEADS, tuple(link_cells(report)), frozenset(range(2, 6)), "Links"))
@@ -43,7 +43,7 @@ def package_section(compiled: Compiled) -> Section | None:
         "package",
         "Package",
         tuple(lead),
-        View("package", _data(compiled), "Map of the package: chips by how busy they are"),
+        View("package", _data(compiled), "Map of the package: how busy and full each chip is"),
         tuple(tables),
         folded=True,
     )
@@ -52,8 +52,8 @@ def package_section(compiled: Compiled) -> Section | None:
 def _lead(compiled: Compiled) -> str:
     used, report = len(compiled.roles), compiled.report
     text = (
-        f"{used} of {report['target']['chips']} chips run the model. The lighter a chip "
-        "or a link, the larger the share of the period for which it is busy."
+        f"{used} of {report['target']['chips']} chips run the model. Of each chip, "
+        "the left bar is the share of the period for which it is busy, the right bar its SRAM."
     )
     links = [row for row in report["links"] or () if row["utilisation"] is not None]
     if not links:
@@ -72,6 +72,8 @@ def _data(compiled: Compiled) -> dict[str, Any]:
     rows = {row["chip"]: row for row in report["chips"]}
     role_of = {chip: (pipeline, runs) for chip, pipeline, runs in compiled.roles}
     worst = report["bottleneck"] or {"chip": None, "source": None, "destination": None}
+    kinds = {engine for row in rows.values() for engine, seconds in _engines(row) if seconds}
+    engines = [*(one for one in ENGINES if one in kinds), *sorted(kinds - ENGINES.keys())]
     return {
         "shape": drawn.shape,
         "word": "chip",
@@ -82,7 +84,8 @@ def _data(compiled: Compiled) -> dict[str, Any]:
             + _measured(compiled, chip)
             for chip, row in rows.items()
         },
-        "chips": [_chip(chip, role_of, rows, worst) for chip in range(devices)],
+        "engines": [ENGINES.get(engine, engine) for engine in engines] or ["busy"],
+        "chips": [_chip(chip, role_of, rows, worst, engines) for chip in range(devices)],
         "links": _links(compiled, channels, worst),
         "pipelines": compiled.replicas,
     }
@@ -123,16 +126,41 @@ def _channels(compiled: Compiled, devices: int) -> list[tuple[int, int]]:
 
 
 def _chip(
-    chip: int, role_of: Mapping[int, tuple[int, int]], rows: Mapping[int, Row], worst: Row
+    chip: int,
+    role_of: Mapping[int, tuple[int, int]],
+    rows: Mapping[int, Row],
+    worst: Row,
+    engines: Sequence[str],
 ) -> dict[str, Any]:
     pipeline, runs = role_of.get(chip, (None, None))
     row = rows.get(runs) if runs is not None else None
     return {
         "busy": None if row is None else row["utilisation"],
+        "parts": [] if row is None else _parts(row, engines),
+        "memory": None if row is None else _full(row),
         "pipeline": pipeline,
         "runs": runs,
         "worst": runs is not None and runs == worst["chip"],
     }
+
+
+def _engines(row: Row) -> list[tuple[str, float]]:
+    """Seconds of each engine; reports of the first release do not have them."""
+    return [*(row.get("engine_s") or {}).items()]
+
+
+def _parts(row: Row, engines: Sequence[str]) -> list[float]:
+    """Shares of the period for which a chip is busy, by engine where these are known."""
+    period, seconds = _period(row), dict(_engines(row))
+    if not period or not seconds:
+        return [row["utilisation"] or 0.0]
+    return [round(seconds.get(engine, 0.0) / period, 6) for engine in engines]
+
+
+def _full(row: Row) -> float | None:
+    """The share of a chip's SRAM that is in use at most."""
+    used, limit = row["sram_high_water_bytes"], row["sram_bytes"]
+    return None if used is None or not limit else round(used / limit, 6)
 
 
 def _links(compiled: Compiled, channels: list[tuple[int, int]], worst: Row) -> list[dict[str, Any]]:
@@ -231,11 +259,11 @@ def _chip_table(rows: list[Row], replicas: int, kinds: Sequence[str]) -> Table:
         ),
         tuple(cells),
         frozenset({0, *range(2, 10)} if kinds else range(9)),
-        "Chips of the first pipeline" if replicas > 1 else "Chips",
+        "Chips of the first replica" if replicas > 1 else "Chips",
     )  # fmt: skip
 
 
-Shape = Literal["ring", "grid", "free"]
+Shape = Literal["grid", "free"]
 
 Pairs = frozenset[tuple[int, int]]
 """Devices that a channel joins, the lower one first."""
@@ -243,7 +271,7 @@ Pairs = frozenset[tuple[int, int]]
 ROUNDS = 200
 """Of stress majorisation; packages of some hundred devices have long settled by then."""
 
-_LEAST_RING = 3
+_LEAST_ROW = 3
 
 _LONGEST_ROW = 9
 
@@ -267,13 +295,9 @@ def layout_of(devices: int, channels: list[tuple[int, int]]) -> Layout:
         devices: how many.
         channels: the ends of each channel; those to or from other places than devices are ignored.
     """
-    ways = {(a, b) for a, b in channels if a != b and min(a, b) >= 0}
-    pairs = frozenset((min(a, b), max(a, b)) for a, b in ways)
+    pairs = frozenset((min(a, b), max(a, b)) for a, b in channels if a != b and min(a, b) >= 0)
     if _is_row(devices, pairs):
-        both_ways = len(ways) == 2 * len(pairs)
-        if both_ways and (0, devices - 1) not in pairs:
-            return Layout("grid", _row(devices))
-        return Layout("ring", _ring(devices))
+        return Layout("grid", _row(devices))
     if (columns := _grid_columns(devices, pairs)) is not None:
         place = np.arange(devices)
         return Layout("grid", np.stack([place % columns, place // columns], 1).astype(np.float64))
@@ -283,7 +307,7 @@ def layout_of(devices: int, channels: list[tuple[int, int]]) -> Layout:
 def _is_row(devices: int, pairs: Pairs) -> bool:
     """Return whether each device is joined to the next one, and the last at most to the first."""
     row = frozenset((i, i + 1) for i in range(devices - 1))
-    return devices >= _LEAST_RING and bool(pairs) and pairs - {(0, devices - 1)} == row
+    return devices >= _LEAST_ROW and bool(pairs) and pairs - {(0, devices - 1)} == row
 
 
 def _row(devices: int) -> Floats:
@@ -292,13 +316,6 @@ def _row(devices: int) -> Floats:
     length = -(-devices // lines)
     line, at = np.divmod(np.arange(devices), length)
     return np.stack([np.where(line % 2, length - 1 - at, at), line], 1).astype(np.float64)
-
-
-def _ring(devices: int) -> Floats:
-    """A circle, the first device on top, and on clockwise; neighbours are 1 apart."""
-    angle = 2 * np.pi * np.arange(devices) / devices
-    radius = 0.5 / np.sin(np.pi / devices)
-    return radius * np.stack([np.sin(angle), -np.cos(angle)], 1)
 
 
 def _grid_columns(devices: int, pairs: Pairs) -> int | None:
@@ -321,7 +338,7 @@ def _by_stress(devices: int, pairs: Pairs) -> Floats:
     hops = _hops(devices, pairs)
     angle = 2 * np.pi * np.arange(devices) / max(devices, 1)
     places = max(devices / 6, 1.0) * np.stack([np.cos(angle), np.sin(angle)], 1)
-    if devices < _LEAST_RING:
+    if devices < _LEAST_ROW:
         return np.stack([np.arange(devices), np.zeros(devices)], 1).astype(np.float64)
     weight = np.divide(1.0, hops**2, out=np.zeros_like(hops), where=hops > 0)
     laplacian = np.diag(weight.sum(1)) - weight

@@ -65,7 +65,7 @@ def timeline_section(compiled: contents.Compiled) -> contents.Section | None:
     data["period"] = verdict.period_s
     data["word"] = "inference"
     periods = round(span_s / verdict.period_s)
-    side = " of the first pipeline" if compiled.replicas > 1 else ""
+    side = " of the first replica" if compiled.replicas > 1 else ""
     what = "the steady state" if steady else "the last inferences that were played"
     lead = (
         f"{count_text(periods, 'period')} of {seconds_text(verdict.period_s)}{side} in {what}, "
@@ -174,8 +174,8 @@ def memory_section(compiled: contents.Compiled) -> contents.Section | None:
         "kernels": contents.pack_texts([k.name for chip in program.chips for k in chip.kernels]),
     }
     lead = (
-        "Addresses of a chip's SRAM upwards, its kernels in their order to the right: a box is a "
-        "buffer while it is taken. Weights and what channels need are taken all the time.",
+        "SRAM address (up) over kernel order (right); each box is a live buffer. Weights and what "
+        "channels need are live all the time.",
     )
     view = contents.View("memory", data, "Memory map of a chip")
     return contents.Section("memory", "Memory", lead, view, (_table(compiled),), folded=True)

@@ -134,6 +134,7 @@ def devices_section(read: ReadPlacement) -> Section:
     data = {
         "shape": "free",
         "word": "device",
+        "engines": ["runs ops"],
         "names": list(box.devices),
         "places": [
             [round(float(x), 4), round(float(y), 4)]
@@ -142,6 +143,8 @@ def devices_section(read: ReadPlacement) -> Section:
         "chips": [
             {
                 "busy": device.busy_s / seconds if seconds and device.ops else None,
+                "parts": [device.busy_s / seconds] if seconds and device.ops else [],
+                "memory": device.peak_bytes / device.memory_bytes if device.memory_bytes else None,
                 "pipeline": None,
                 "runs": d,
                 "worst": False,

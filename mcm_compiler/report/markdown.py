@@ -30,7 +30,7 @@ MOST_LINES = 80
 """Lines of the text; what goes beyond them is named at its end."""
 
 LISTED = (8, 4, 2)
-"""Rows of a table at most: the first number with which all sections have room."""
+"""Rows of a table at most: the first number with which all sections fit."""
 
 LEAST_LINK = 0.01
 """Share of the period from which on a link is listed."""
@@ -61,7 +61,7 @@ def render_markdown(report: Mapping[str, Any]) -> str:
     model, target = report["model"], report["target"]
     lines = [f"# {escaped(model['name'])} on {escaped(target['name'])}", "", *_claims(report)]
     foot = ["", _made_with(report)]
-    most = MOST_LINES - len(foot) - 2  # two lines name the sections that have no room
+    most = MOST_LINES - len(foot) - 2  # two lines name the sections that do not fit
     sections: list[list[str]] = []
     for listed in LISTED:
         sections = [lines_of for lines_of in _sections(report, listed) if lines_of]

@@ -227,12 +227,83 @@ def test_a_print_shows_all_tables_and_no_switches(folders, chromium):
     assert not page.locator("#tools").is_visible()
 
 
+def test_a_print_has_at_most_four_pages(folders, chromium):
+    page = Watched(chromium).open(folders / "bert.html")
+    assert len(re.findall(rb"/Type ?/Page\b", page.pdf())) <= 4
+
+
+@pytest.mark.parametrize("width", [400, 800, 1400])
+def test_nothing_is_cut_at_any_width(folders, chromium, width):
+    page = Watched(chromium).open(folders / "bert.html")
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for part in page.locator(".scroll, .drawing").all():
+        assert part.evaluate("(e) => getComputedStyle(e).overflowX") == "auto"
+
+
+def test_the_first_screen_is_copied_as_the_report_begins(folders, chromium):
+    context = chromium.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto((folders / "bert.html").as_uri())
+    page.get_by_role("button", name="Copy as Markdown").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()").replace("\\", "").splitlines()
+    context.close()
+    text = (folders / "bert" / "report.md").read_text().replace("\\", "")
+    assert "| to deploy |" in copied.pop()
+    assert copied == text.splitlines()[: len(copied)]
+    assert len(copied) >= 11
+
+
+def test_addresses_lead_to_sections_and_chips(folders, chromium):
+    page = Watched(chromium).page
+    page.goto(f"{(folders / 'bert.html').as_uri()}#chip-2")
+    page.wait_for_selector("html[data-ready=yes]", timeout=60_000)
+    title = page.locator(".package .details h3")
+    assert title.inner_text() == "chip 2"
+    page.locator(".memory select").wait_for()
+    assert page.locator(".memory select").input_value() == "2"
+    page.locator("[data-chip='1']").click()
+    assert page.url.endswith("#chip-1")
+    page.get_by_role("link", name="Link to Timeline").focus()
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#timeline")
+
+
+VIEWER = """<script>
+addEventListener("message", ({ data, source }) => {
+  if (data === "PING") source.postMessage("PONG", "*");
+  else document.title = new TextDecoder().decode(data.perfetto.buffer);
+});
+</script>"""
+
+
+def test_the_timeline_is_handed_to_perfetto_or_saved(folders, chromium):
+    page = Watched(chromium).open(folders / "bert.html")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save trace").click()
+    events = json.loads(saved.value.path().read_text())["traceEvents"]
+    page.context.route(
+        "https://ui.perfetto.dev/**",
+        lambda route: route.fulfill(body=VIEWER, content_type="text/html"),
+    )
+    with page.expect_popup() as popup:
+        page.get_by_role("button", name="Open in Perfetto").click()
+    popup.value.wait_for_function("document.title.length > 9")
+    assert json.loads(popup.value.title())["traceEvents"] == events
+    slices = [event for event in events if event["ph"] == "X"]
+    assert {"name", "ts", "dur", "tid"} <= slices[0].keys()
+    names = [event["args"]["name"] for event in events if event["ph"] == "M"]
+    assert "chip 0" in names
+
+
 def test_the_switch_changes_the_colours(folders, chromium):
     page = Watched(chromium, color_scheme="light").open(folders / "net.html")
     colour = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(colour)
     for _ in range(2):
-        page.locator("#tools button").click()
+        page.locator("#tools .theme").click()
     assert page.evaluate(colour) != light
 
 

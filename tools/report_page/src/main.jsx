@@ -2,7 +2,7 @@
 import { render } from "preact";
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
-import { ThemeSwitch } from "./theme.jsx";
+import { Tools } from "./tools.jsx";
 import { Bars } from "./views/bars.jsx";
 import { Curve } from "./views/curve.jsx";
 import { Floor } from "./views/floor.jsx";
@@ -23,7 +23,7 @@ const VIEWS = {
 
 const { views } = JSON.parse(document.getElementById("data").textContent);
 const tools = document.getElementById("tools");
-if (tools) render(<ThemeSwitch />, tools);
+if (tools) render(<Tools />, tools);
 
 // One view after the other, so that the first ones are seen while the others are made.
 const places = [...document.querySelectorAll("[data-view]")];

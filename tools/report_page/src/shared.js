@@ -1,13 +1,16 @@
 // What views tell each other: the chip that is looked at, and that colours have changed.
 
 const listeners = { chip: new Set(), theme: new Set() };
+const latest = {};
 
 export function listen(event, listener) {
   listeners[event].add(listener);
+  if (event in latest) listener(latest[event]);
   return () => listeners[event].delete(listener);
 }
 
 export function tell(event, value) {
+  if (event === "chip") latest.chip = value;
   for (const listener of listeners[event]) listener(value);
 }
 

@@ -11,14 +11,17 @@ def report():
     return dict(build_report(example_result()))
 
 
-def test_period_and_bound_stand_side_by_side(report):
-    section = bound_section(Compiled(report))
+def test_periods_are_drawn_by_their_distance_from_the_lowest_bound(report):
+    over = {"bound_s": 1e-4, "argument": "work of the parts"}
+    section = bound_section(Compiled({**report, "divisions": over}))
     bars = {bar["name"]: bar["text"] for bar in section.view.data["bars"]}
     assert bars == {
-        "simulated period": "125 us",
-        "period under roofline": "121 us",
-        "proven lower bound": "110 us",
+        "simulated": "125 us, 25.0 % above the lowest bound",
+        "under roofline": "121 us, 21.0 % above the lowest bound",
+        "bound of these kernels, undivided": "110 us, 10.0 % above the lowest bound",
+        "bound over all divisions": "100 us",
     }
+    assert section.view.data["bars"][-1]["seconds"] == 0
     assert "roofline" in section.lead[0]
     assert "total work / 3 chips" in section.lead[1]
 
@@ -34,7 +37,7 @@ def test_numbers_of_pipelines_are_listed_and_the_chosen_one_marked(pair):
     replication = {**pair.report["replication"], "considered": [count, other]}
     section = bound_section(Compiled({**pair.report, "replication": replication}))
     rows = section.tables[0].rows
-    assert rows[0][0] == "2 pipelines (chosen)"
+    assert rows[0][0] == "2 replicas (chosen)"
     assert rows[1][-1] == "MCM-P004"
 
 

@@ -1,5 +1,7 @@
 import copy
 
+import pytest
+
 from mcm_compiler.page.contents import Compiled
 from mcm_compiler.page.package_view import package_section
 from mcm_hardware.families.package.package_target import TopologyPackage, mixed16
@@ -15,7 +17,18 @@ def test_chips_are_as_busy_as_the_report_says(chain):
     assert [chip["busy"] for chip in data["chips"]] == [busy.get(i) for i in range(4)]
     worst = [i for i, chip in enumerate(data["chips"]) if chip["worst"]]
     assert worst == [chain.report["bottleneck"]["chip"]]
-    assert data["shape"] == "ring"
+    assert data["shape"] == "grid"
+
+
+def test_a_chip_is_a_strip_of_what_its_engines_and_its_memory_take(chain):
+    data = data_of(chain)
+    assert "MAC array" in data["engines"]
+    for row in chain.report["chips"]:
+        chip = data["chips"][row["chip"]]
+        assert sum(chip["parts"]) == pytest.approx(chip["busy"], abs=1e-5)
+        assert len(chip["parts"]) == len(data["engines"])
+        used = row["sram_high_water_bytes"] / row["sram_bytes"]
+        assert chip["memory"] == pytest.approx(used, abs=1e-6)
 
 
 def test_all_pipelines_are_drawn_with_what_their_chips_and_links_do(pair):
@@ -45,7 +58,7 @@ def test_a_channel_that_all_chips_share_is_drawn_once(pair):
     assert sum(1 for link in links if (link["from"], link["to"]) == (-3, -1)) == 1
 
 
-def test_a_report_by_itself_has_the_ring_that_it_is_about(chain):
+def test_a_report_by_itself_has_the_row_that_it_is_about(chain):
     alone = data_of(Compiled(chain.report))
     assert alone["places"] == data_of(chain)["places"]
     assert alone["chips"] == data_of(chain)["chips"]

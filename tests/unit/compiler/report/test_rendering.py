@@ -210,7 +210,7 @@ def test_long_lists_are_cut_in_markdown(report: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("notes", [0, 100])
-def test_markdown_is_short_and_names_what_has_no_room(report: dict[str, Any], notes: int) -> None:
+def test_markdown_is_short_and_names_what_does_not_fit(report: dict[str, Any], notes: int) -> None:
     chip, link = report["chips"][1], report["links"][0]
     report["chips"] = [{**chip, "chip": k, "busy_s": 1e-6 * k} for k in range(256)]
     report["links"] = [{**link, "utilisation": 1e-3 * k} for k in range(256)]

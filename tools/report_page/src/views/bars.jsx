@@ -1,15 +1,18 @@
-// A few durations as bars, one below the other, from zero.
+// A few numbers as bars, one below the other: distances from `zero`, on a scale up to `reach` at least.
 
-export function Bars({ bars }) {
-  const most = Math.max(...bars.map((bar) => bar.seconds));
+export function Bars({ bars, zero = 0, reach = zero }) {
+  const values = bars.map((bar) => bar.seconds);
+  const low = Math.min(zero, ...values);
+  const span = Math.max(zero, reach, ...values) - low || 1;
+  const share = (value) => `${(70 * value) / span}%`;
   return (
     <dl class="bars">
-      {bars.map((bar) => (
+      {bars.map(({ name, seconds, kind, text }) => (
         <div>
-          <dt>{bar.name}</dt>
+          <dt>{name}</dt>
           <dd>
-            <span class={`bar ${bar.kind}`} style={{ width: `${(75 * bar.seconds) / most}%` }} />
-            <span class="value">{bar.text}</span>
+            <span class={`bar ${kind}`} style={{ marginLeft: share(Math.min(zero, seconds) - low), width: share(Math.abs(seconds - zero)) }} />
+            <span class="value">{text}</span>
           </dd>
         </div>
       ))}

@@ -68,7 +68,7 @@ function Drawn({ data }) {
         <div class="buttons">
           <button type="button" aria-label="Zoom in" onClick={() => stage.current.zoomBy(1.8)}>+</button>
           <button type="button" aria-label="Zoom out" onClick={() => stage.current.zoomBy(1 / 1.8)}>−</button>
-          <button type="button" onClick={() => stage.current.moveTo(zoomIdentity)}>whole</button>
+          <button type="button" onClick={() => stage.current.moveTo(zoomIdentity)}>Fit</button>
         </div>
       </div>
       <div class="canvas">

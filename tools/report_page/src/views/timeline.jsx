@@ -1,6 +1,7 @@
 // What each chip and each link does when: a row each, slices in the colour of their inference.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { inkOn, placeColour, styled } from "../colours.js";
+import { openTrace, saveTrace, traceOf } from "../perfetto.js";
 import { secondsText } from "../shared.js";
 import { makeStage, zoomIdentity } from "../stage.js";
 import { unpackAll } from "../unpack.js";
@@ -60,7 +61,9 @@ function Drawn({ data }) {
         <div class="buttons">
           <button type="button" aria-label="Zoom in" onClick={() => stage.current.zoomBy(1.8)}>+</button>
           <button type="button" aria-label="Zoom out" onClick={() => stage.current.zoomBy(1 / 1.8)}>−</button>
-          <button type="button" onClick={() => stage.current.moveTo(zoomIdentity)}>whole</button>
+          <button type="button" onClick={() => stage.current.moveTo(zoomIdentity)}>Fit</button>
+          <button type="button" title="Opens ui.perfetto.dev in a tab, which shows the timeline" onClick={() => openTrace(traceOf(data))}>Open in Perfetto</button>
+          <button type="button" onClick={() => saveTrace(traceOf(data))}>Save trace</button>
         </div>
       </div>
       <div class="canvas">
