@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mcm_compiler.page.contents import Compiled, Section, Table, View
@@ -205,27 +206,31 @@ def state_section(compiled: Compiled) -> Section | None:
         lead.append(
             "Larger batches serve more tokens, each of which takes longer: one point for each "
             "batch and context. The compile is simulated, the others are estimated by the cost "
-            "model. Discs keep the limits on what users wait for."
+            "model. A line joins the batches of a context. Discs keep the limits of `--serve`."
         )
-        if dots := _sizes_as_dots(compiled.report):
-            drawings.append(scatter(dots, "milliseconds per token", "tokens per second for all"))
+        if lines := _sizes_as_lines(compiled.report):
+            dots = [dot for line in lines for dot in line]
+            axes = ("milliseconds per token", "tokens per second for all")
+            drawings.append(scatter(dots, *axes, lines=lines))
     return Section("states", "States", tuple(lead), None, tuple(tables), drawings=tuple(drawings))
 
 
-def _sizes_as_dots(report: Mapping[str, Any]) -> list[Dot]:
-    return [
-        Dot(
-            row["tpot_s"] * 1e3,
-            row["tokens_per_s"],
-            None,
-            row["within_limits"],
+def _sizes_as_lines(report: Mapping[str, Any]) -> list[list[Dot]]:
+    """A line for each context, of its batches; the last one has the context next to it."""
+    lines: dict[int, list[Dot]] = {}
+    for row in sorted(report["states"]["sizes"], key=lambda row: row["batch"]):
+        if row["tokens_per_s"] is None:
+            continue
+        text = (
             f"batch {row['batch']}, context {row['context']:,} ({row['status']}): "
             f"{number_text(row['tokens_per_s'])} tokens/s, {seconds_text(row['tpot_s'])} per "
-            f"token, {count_text(row['fitting_sequences'], 'sequence')} fit",
+            f"token, {count_text(row['fitting_sequences'], 'sequence')} fit"
         )
-        for row in report["states"]["sizes"]
-        if row["tokens_per_s"] is not None
-    ]
+        place = (row["tpot_s"] * 1e3, row["tokens_per_s"], None, row["within_limits"])
+        lines.setdefault(row["context"], []).append(Dot(*place, text, f"batch {row['batch']}"))
+    for context, line in lines.items():
+        line[-1] = replace(line[-1], name=f"{line[-1].name}, context {context:,}")
+    return list(lines.values())
 
 
 def host_section(compiled: Compiled) -> Section | None:
@@ -257,7 +262,7 @@ def verification_section(compiled: Compiled) -> Section | None:
     lead = [_sentence(words.verification_sentence(verification, widths))]
     if (costs := details_of(compiled.report).get("cost model")) is not None:
         lead.append(f"Cost model: {costs}.")
-    heads = ("output", "holds", "bit-identical", "largest error", "tolerance")
+    heads = ("output", "within tolerance", "bit-identical", "largest error", "tolerance")
     tables = (_table(heads, rows, {3, 4}),) if rows else ()
     return Section("verification", "Verification", (*lead, *_more(rows)), None, tables)
 

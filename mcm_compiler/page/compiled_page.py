@@ -65,10 +65,9 @@ def files_section(compiled: Compiled) -> Section | None:
     )
     heads = ("file", "runs on chip", "inputs", "outputs", "weights", "of them on the chip", "ops")
     lead = (
-        "Run the files in their order in any onnxruntime: feed each what manifest.json lists under "
-        "receives, and hand on what it lists under sends. Weights lie in the .data file beside "
-        "each model; on the chip they may have narrower types than there, or stay outside of its "
-        "SRAM.",
+        "Run the files in their order in any onnxruntime: feed each the tensors that manifest.json "
+        "lists under `receives`, and pass on those under `sends`. Weights are in the .data file "
+        "next to each model; on the chip they may have narrower types, or stay outside its SRAM.",
     )
     return Section(
         "files", "Files to deploy", lead, None,

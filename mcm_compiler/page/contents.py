@@ -308,8 +308,7 @@ def _deploy(compiled: Compiled) -> Answer | None:
     first, last = entries[0].file, entries[-1].file
     shown = first if len(entries) == 1 else f"{first} to {last}"
     details = [
-        f"{count_text(len(entries), 'plain ONNX model')}, with the .data files beside, that stock "
-        "onnxruntime runs",
+        f"{count_text(len(entries), 'plain ONNX model')} with .data files, for any onnxruntime",
         "manifest.json says which tensor goes from where to where",
     ]
     if (classes := round_of(compiled.report)) > 1:

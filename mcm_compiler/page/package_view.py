@@ -88,6 +88,7 @@ def _data(compiled: Compiled) -> dict[str, Any]:
         "chips": [_chip(chip, role_of, rows, worst, engines) for chip in range(devices)],
         "links": _links(compiled, channels, worst),
         "pipelines": compiled.replicas,
+        "kinds": _kinds(compiled),
     }
 
 

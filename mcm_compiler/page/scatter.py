@@ -27,6 +27,7 @@ class Dot:
         limit: what y can be at most, or None; drawn as a line up to a bar.
         stands_out: whether it is a disc.
         label: text of its tooltip.
+        name: text next to it, or "".
     """
 
     x: float
@@ -34,9 +35,16 @@ class Dot:
     limit: float | None
     stands_out: bool
     label: str
+    name: str = ""
 
 
-def scatter(dots: Sequence[Dot], across: str, up: str, equal: bool = False) -> str:
+def scatter(
+    dots: Sequence[Dot],
+    across: str,
+    up: str,
+    equal: bool = False,
+    lines: Sequence[Sequence[Dot]] = (),
+) -> str:
     """The picture as markup; all texts are escaped. Both axes begin at 0.
 
     Args:
@@ -44,6 +52,7 @@ def scatter(dots: Sequence[Dot], across: str, up: str, equal: bool = False) -> s
         across: what the axis to the right is.
         up: what the upward axis is.
         equal: draw a line where both are equal.
+        lines: dots that a line joins.
     """
     right = _axis_end(max(dot.x for dot in dots))
     top = _axis_end(max(max(dot.y, dot.limit or 0.0) for dot in dots))
@@ -81,6 +90,9 @@ def scatter(dots: Sequence[Dot], across: str, up: str, equal: bool = False) -> s
         parts.append(
             f'<path d="M{at_x(0.0)} {at_y(0.0)}L{at_x(end)} {at_y(end)}" stroke="var(--soft)"/>'
         )
+    for line in lines:
+        path = "L".join(f"{at_x(dot.x)} {at_y(dot.y)}" for dot in line)
+        parts.append(f'<path d="M{path}" fill="none" stroke="var(--soft)"/>')
     for dot in sorted(dots, key=lambda one: one.stands_out):
         x, y = at_x(dot.x), at_y(dot.y)
         fill = "var(--accent)" if dot.stands_out else "none"
@@ -94,6 +106,12 @@ def scatter(dots: Sequence[Dot], across: str, up: str, equal: bool = False) -> s
             f'<circle cx="{x}" cy="{y}" r="5" fill="{fill}" stroke="var(--accent)" '
             'stroke-width="1.5"/></g>'
         )
+        if dot.name:
+            side, shift = ("end", -8) if x > 0.8 * WIDTH else ("start", 8)
+            parts.append(
+                f'<text x="{x + shift:g}" y="{y + 15:g}" text-anchor="{side}" '
+                f'fill="var(--ink)">{_text(dot.name)}</text>'
+            )
     return "".join([*parts, "</svg>"])
 
 

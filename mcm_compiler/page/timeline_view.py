@@ -73,7 +73,7 @@ def timeline_section(compiled: contents.Compiled) -> contents.Section | None:
         "drawn the chip or link waits. Drag to move, turn the wheel or press + and - to zoom.",
     )
     view = contents.View("timeline", data, "Timeline of chips and links")
-    return contents.Section("timeline", "Timeline", lead, view, _stalls(compiled), folded=True)
+    return contents.Section("timeline", "Timeline", lead, view)
 
 
 def timeline_data(rows: Sequence[Row], labels: Sequence[str], span_s: float) -> dict[str, Any]:
@@ -124,21 +124,6 @@ def _cut(track: Track, inferences: Longs, begin_s: float, end_s: float) -> Row:
     end = np.minimum(track.end_ns[seen] / NS_PER_S, end_s) - begin_s
     kind = "link" if track.chip is None else "chip"
     return Row(track.name, kind, begin, end - begin, track.activity[seen], inferences[seen])
-
-
-def _stalls(compiled: contents.Compiled) -> tuple[contents.Table, ...]:
-    """Where the time of each chip goes, as shares of the period."""
-    rows: list[tuple[str, ...]] = []
-    for row in compiled.report["chips"] or ():
-        if not row["busy_s"] or not row["utilisation"] or row["stall_s"] is None:
-            continue
-        period = row["busy_s"] / row["utilisation"]
-        waits = [row["stall_s"].get(reason, 0.0) / period for reason in contents.STALLS]
-        rows.append((str(row["chip"]), *map(percent_text, (row["utilisation"], *waits))))
-    if not rows:
-        return ()
-    heads = ("chip", "works", *(f"waits {words}" for words in contents.STALLS.values()))
-    return (contents.Table(heads, tuple(rows), frozenset(range(5)), "Shares of the period"),)
 
 
 KINDS = ("weight", "state", "activation", "receive", "send", "stream")

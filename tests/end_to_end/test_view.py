@@ -88,7 +88,7 @@ def test_the_browser_shows_a_new_compile_where_the_reader_was(two_compiles, tmp_
         assert "2 of 4 chips" in inner.locator(".answers").inner_text()
         assert inner.evaluate("scrollY") == 700
         status = page.locator("[role=status]")
-        assert status.inner_text().startswith("compiled anew")
+        assert status.inner_text().startswith("compiled again")
         shutil.rmtree(folder)
         page.wait_for_selector("footer.problem", timeout=60_000)
         assert status.inner_text().startswith("MCM-A00")

@@ -39,9 +39,9 @@ async function look() {
     const state = await answer.json();
     if (state.version !== version) {
       show();
-      const anew = version !== null;
+      const again = version !== null;
       version = state.version;
-      say(anew ? `compiled anew, seen at ${new Date().toLocaleTimeString()}` : "shown again when it is compiled anew", false);
+      say(again ? `compiled again, seen at ${new Date().toLocaleTimeString()}` : "updates when the folder is compiled again", false);
     }
     if (state.problem !== null) say(`${state.problem}; this is the last page that could be read`, true);
     else if (foot.classList.contains("problem")) say("can be read again", false);

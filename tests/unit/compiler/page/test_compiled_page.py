@@ -7,7 +7,7 @@ from tests.generators.example_result import bare_result
 def test_sections_come_in_the_order_in_which_one_asks(chain):
     keys = [section.key for section in compiled_page(chain).sections]
     assert keys == [
-        "bottleneck", "package", "timeline", "bound", "memory", "graph", "verification", "files",
+        "package", "bottleneck", "timeline", "bound", "memory", "graph", "verification", "files",
     ]  # fmt: skip
 
 

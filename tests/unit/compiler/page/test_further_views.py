@@ -59,11 +59,15 @@ def test_batches_and_contexts_are_points_and_rows(report):
             "tokens_per_s": 1234.0, "tpot_s": 2e-3, "within_limits": True}  # fmt: skip
     none = {**size, "batch": 8, "tokens_per_s": None, "tpot_s": None, "within_limits": False}
     chips = [{"chip": 0, "sequence_bytes": 1024, "held_bytes": 2048}]
-    states = {"chips": chips, "sizes": [size, none]}
+    more = {**size, "batch": 4, "tokens_per_s": 2000.0, "tpot_s": 3e-3}
+    states = {"chips": chips, "sizes": [more, size, none]}
     section = state_section(Compiled({**report, "states": states}))
-    assert [row[0] for row in section.tables[0].rows] == ["2", "8"]
+    assert [row[0] for row in section.tables[0].rows] == ["4", "2", "8"]
     (drawing,) = section.drawings
-    assert drawing.count("<circle") == 1
+    assert drawing.count("<circle") == 2
+    assert drawing.count('stroke="var(--soft)"/>') == 1
+    assert ">batch 2<" in drawing
+    assert ">batch 4, context 64<" in drawing
     assert "batch 2, context 64 (estimated): 1,234 tokens/s, 2.00 ms per token" in drawing
     section = state_section(Compiled({**report, "states": {**states, "sizes": [none]}}))
     assert section.drawings == ()

@@ -49,12 +49,5 @@ def test_inferences_follow_each_other_on_every_row(chain):
             assert set(np.diff(group[a:b][label[a:b] == one]).tolist()) <= steps
 
 
-def test_stalls_stand_beside_it_as_shares(chain):
-    section = timeline_section(chain)
-    assert [row[0] for row in section.tables[0].rows] == [
-        str(row["chip"]) for row in chain.report["chips"]
-    ]
-
-
 def test_without_a_folder_there_is_no_timeline(chain):
     assert timeline_section(Compiled(chain.report)) is None

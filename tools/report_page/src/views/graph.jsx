@@ -96,7 +96,7 @@ function Drawn({ data }) {
         <div class="buttons">
           <button type="button" aria-label="Zoom in" onClick={() => stage.current.zoomBy(1.5)}>+</button>
           <button type="button" aria-label="Zoom out" onClick={() => stage.current.zoomBy(1 / 1.5)}>−</button>
-          <button type="button" onClick={() => stage.current.fit()}>whole</button>
+          <button type="button" onClick={() => stage.current.fit()}>Fit</button>
         </div>
       </div>
       {found ? (

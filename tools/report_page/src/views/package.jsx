@@ -9,8 +9,10 @@ const STUB = 14;
 const PITCH = { grid: [72, 96], free: [104, 104] };
 /** Share of the period below which channels to places outside are thin lines. */
 const MATTERS = 0.2;
+/** Of the chips of each kind, where there are several. */
+const OUTLINES = ["solid", "dashed", "dotted"];
 
-export function Package({ shape, word, places, chips, links, details, pipelines, names, engines }) {
+export function Package({ shape, word, places, chips, links, details, pipelines, names, engines, kinds = [] }) {
   const busiest = chips.findIndex((chip) => chip.worst);
   const flagged = chips.some((chip) => chip.busy !== null && !chip.worst);
   const [chosen, setChosen] = useState({ chip: busiest >= 0 ? busiest : chips.findIndex((c) => c.busy !== null) });
@@ -28,11 +30,13 @@ export function Package({ shape, word, places, chips, links, details, pipelines,
     history.replaceState(null, "", `#${word}-${chip}`);
   };
   useEffect(() => {
-    const follow = () => {
+    const follow = (event) => {
       const [, kind, chip] = /^#(\w+)-(\d+)$/.exec(location.hash) ?? [];
       if (kind !== word || !chips[chip]) return;
       choose(Number(chip));
-      svg.current.scrollIntoView({ block: "center" });
+      // A page that is loaded again stays where it was.
+      const again = performance.getEntriesByType("navigation")[0]?.type === "reload";
+      if (event || !again) svg.current.scrollIntoView({ block: "center" });
     };
     follow();
     addEventListener("hashchange", follow);
@@ -50,7 +54,8 @@ export function Package({ shape, word, places, chips, links, details, pipelines,
   const outside = links.filter((link) => Math.max(link.from, link.to) >= 0 && Math.min(link.from, link.to) < 0);
   const both = new Set(between.map((link) => `${link.from} ${link.to}`));
   const roots = links.filter((link) => Math.max(link.from, link.to) < 0);
-  const name = (chip) => (names ? names[chip] : `${word} ${chip}`);
+  const name = (chip) => (names ? names[chip] : `${word} ${chip}${kinds.length ? ` (${kinds[chip]})` : ""}`);
+  const kindsThere = [...new Set(kinds)];
   return (
     <div class="package">
       <div class="drawing">
@@ -83,6 +88,7 @@ export function Package({ shape, word, places, chips, links, details, pipelines,
               at={at[i]}
               label={names ? names[i] : String(i)}
               name={name(i)}
+              kind={Math.max(kindsThere.indexOf(kinds[i]), 0)}
               chosen={chosen.chip === i}
               alike={chosen.chip !== undefined && chip.pipeline !== null && pipelines > 1 && chips[chosen.chip]?.pipeline === chip.pipeline}
               flagged={flagged}
@@ -90,14 +96,14 @@ export function Package({ shape, word, places, chips, links, details, pipelines,
             />
           ))}
         </svg>
-        <Legend engines={engines} pipelines={pipelines} unused={chips.some((chip) => chip.busy === null)} worst={flagged && busiest >= 0} outside={outside} />
+        <Legend engines={engines} kinds={kindsThere} pipelines={pipelines} unused={chips.some((chip) => chip.busy === null)} worst={flagged && busiest >= 0} outside={outside} />
       </div>
       <Details {...{ chosen, chips, details, pipelines, name, roots, word }} />
     </div>
   );
 }
 
-function Chip({ chip, index, at, label, name, chosen, alike, flagged, choose }) {
+function Chip({ chip, index, at, label, name, kind, chosen, alike, flagged, choose }) {
   const used = chip.busy !== null;
   const held = chip.memory === null || chip.memory === undefined ? "" : `, memory ${percentText(chip.memory)} full`;
   const text = used ? `busy ${percentText(chip.busy)} of the time${held}` : "not used";
@@ -107,7 +113,7 @@ function Chip({ chip, index, at, label, name, chosen, alike, flagged, choose }) 
   const tone = `${chosen ? " chosen" : ""}${alike ? " alike" : ""}${chip.worst && flagged ? " worst" : ""}${chip.pipeline % 2 ? " odd" : ""}`;
   return (
     <g
-      class={`chip${tone}`}
+      class={`chip kind-${kind}${tone}`}
       transform={`translate(${at[0]} ${at[1]})`}
       role="button"
       tabindex={chosen ? 0 : -1}
@@ -188,7 +194,7 @@ function Channel({ from, to, link, thin, chosen, choose }) {
   );
 }
 
-function Legend({ engines, pipelines, unused, worst, outside }) {
+function Legend({ engines, kinds, pipelines, unused, worst, outside }) {
   const off = outside.some((link) => Math.min(link.from, link.to) < HOST);
   const host = outside.some((link) => Math.min(link.from, link.to) === HOST);
   return (
@@ -196,6 +202,7 @@ function Legend({ engines, pipelines, unused, worst, outside }) {
       <span>left bar, busy:</span>
       {engines.map((engine, i) => <span class="key"><i class={`engine-${i}`} />{engine}</span>)}
       <span class="key"><i class="memory" />right bar, memory</span>
+      {kinds.length > 1 ? kinds.map((kind, i) => <span class="key">{OUTLINES[Math.min(i, 2)]} outline: {kind}</span>) : null}
       {unused ? <span class="key"><i class="unused" />not used</span> : null}
       {worst ? <span class="key"><i class="flag">▼</i>bottleneck</span> : null}
       <span class="key">links: the wider, the busier{host ? "; above chips: host" : ""}{off ? "; below: off-package memory" : ""}</span>
