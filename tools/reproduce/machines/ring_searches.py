@@ -169,7 +169,8 @@ is the mean excess of the best period of a search over the best that any of them
   {correlations}.
 - The period of one partition repeats within {repeat} (median); the load was {load}.
 
-Data: `tools/reproduce/data/{data}`, written by `tools/reproduce/mcm_ring.py`.
+Data: `tools/reproduce/data/{data}`, written by `PYTHONPATH=. python tools/reproduce/mcm_ring.py
+--samples 20` with Python 3.11.7, onnxruntime 1.31.1, numpy 2.4.6 and jax 0.10.2 on two cores.
 """
 
 
