@@ -156,8 +156,8 @@ _SECTION = """\
 ## Searches that measure each sample
 
 How good is a search where each sample is measured? MCM's searches ran on the same processes. A row
-is the mean excess of the best period of a search over the best that any of them measured, over
-{problems}, with the deviation over seeds.
+is the mean excess of the best period of a search over the best that any of them measured, with the
+deviation over seeds. Problems are {problems}.
 
 {rows}
 
