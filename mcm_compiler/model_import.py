@@ -90,7 +90,7 @@ def set_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
     if pairs:
         STATES.set(model, States(pairs, options.sequences or 1))
         mark_in_place(model.graph, pairs)
-    asked = {"sequences": f"room for {options.sequences} sequences is", "serve": "limits are"}
+    asked = {"sequences": f"memory for {options.sequences} sequences is", "serve": "limits are"}
     for name, what in () if pairs else asked.items():
         if getattr(options, name) is not None:
             message = f"{what} asked for, and the model has no states"

@@ -20,6 +20,9 @@ AUTO = "auto"
 
 DEFAULT_LEVEL = 2
 
+SET_BY_LEVEL = "set by -O"
+"""Default in the help of an option that the level decides."""
+
 SERVED = ("tpot", "ttft")
 """Limits of the option `serve`."""
 
@@ -91,59 +94,58 @@ class CompileOptions:
 
     # fmt: off
     passes: str = asked(
-        "text", "Search", "Pipeline, such as 'simplify,fuse{...},...'.", DEFAULT_PIPELINE,
+        "text", "Search", "Pass pipeline, such as 'simplify,fuse{...},...'.", DEFAULT_PIPELINE,
         names="PIPELINE", reported="elsewhere",
     )
     level: int | str = asked(
-        "level", "Search", "Effort of the search: 0 dp of one order, 1 dp, 2 portfolio, 3 long, "
-        "with simulator; or a name of mcmc strategies, or a TOML file.", DEFAULT_LEVEL,
+        "level", "Search", "Search effort: 0 dp over one order, 1 dp, 2 portfolio, 3 long search "
+        "with the simulator; or a level listed by mcmc strategies, or a TOML file.", DEFAULT_LEVEL,
         flag="-O", key=None, metavar="LEVEL", names="LEVELS FILE", low=0,
     )
     partitioner: str = asked(
-        "text", "Search", "Strategy, as listed by mcmc strategies; overrides that of the level.",
-        AUTO, names="STRATEGIES",
+        "text", "Search", "Partition strategy, listed by mcmc strategies.", AUTO,
+        names="STRATEGIES", metavar="NAME{...}", shown=SET_BY_LEVEL,
     )
     mapper: str | None = asked(
-        "text", "Search",
-        "Mapper for chips that are fabrics, such as annealing (as the level says).",
-        metavar="NAME{...}", names="MAPPERS", reported="given",
+        "text", "Search", "Mapper for fabric chips, such as annealing.", metavar="NAME{...}",
+        names="MAPPERS", reported="given", shown=SET_BY_LEVEL,
     )
     mapping_model: str | None = asked(
-        "text", "Search", "Cost model that the mapper uses, such as round-trips (as the level "
-        "says, which is auto).", metavar="NAME{...}", names="MAPPING_MODELS", reported="given",
+        "text", "Search", "Cost model that the mapper uses, such as round-trips.",
+        metavar="NAME{...}", names="MAPPING_MODELS", reported="given", shown=SET_BY_LEVEL,
     )
     cost_model: str | None = asked(
-        "text", "Target", "Where times of ops come from, as listed by mcmc costs; overrides the "
-        "target's.", metavar="NAME{...}", names="COST_MODELS", reported="elsewhere",
+        "text", "Target", "Cost model of ops, listed by mcmc costs.", metavar="NAME{...}",
+        names="COST_MODELS", reported="elsewhere", shown="that of the target",
     )
     routing: Routing = asked(
-        "choice", "Target", "Rule for long dependencies: relay them, or the strict "
-        "triangle rule.", "relay", choices=("relay", "strict"),
+        "choice", "Target", "Dependencies that skip chips: relay them through the chips between, "
+        "or apply the strict triangle rule.", "relay", choices=("relay", "strict"),
     )
     chips: int | None = asked(
         "whole", "Target", "Use only the first N chips of the target.", low=1
     )
     replicas: int | None = asked(
-        "whole", "Search", "Pipelines side by side on equal shares of the chips (as many as are "
-        "fastest).", low=1,
+        "whole", "Search", "Replicas of the pipeline, on equal shares of the chips.", low=1,
+        shown="the fastest number",
     )
     round: int | None = asked(
-        "whole", "Search", "Inferences that each pipeline computes together (as many as are "
-        "fastest).", low=1, high=MOST_CLASSES, reported="given",
+        "whole", "Search", "Inferences that each pipeline computes together.",
+        shown="the fastest number", low=1, high=MOST_CLASSES, reported="given",
     )
     forbidden_chips: tuple[int, ...] = asked(
-        "places", "Target", "Leave out the chip at this place of the package. Repeatable.", (),
+        "places", "Target", "Exclude the chip at this position of the package. Repeatable.", (),
         flag="--forbid-chip", metavar="PLACE", each="forbidden chip",
     )
     pins: tuple[tuple[str, int], ...] = asked(
-        "pins", "Search", "Chip of an op or a group; NAME may have * and ?. Repeatable.", (),
-        flag="--pin", metavar="NAME=CHIP",
+        "pins", "Search", "Pin an op or op group to a chip; NAME may contain * and ?. Repeatable.",
+        (), flag="--pin", metavar="NAME=CHIP",
     )
     assignment: str | None = asked(
-        "file", "Search", "Take the chip of every op from a CSV or JSON file instead of searching."
+        "file", "Search", "CSV or JSON file with the chip of every op; replaces the search."
     )
     repair_assignment: bool = asked(
-        "flag", "Search", "Take the nearest valid assignment where that of the file breaks a rule.",
+        "flag", "Search", "Use the nearest valid assignment if that of --assignment breaks a rule.",
     )
     seed: int = seed_field()
     dims: Mapping[str, int] = asked(
@@ -159,59 +161,58 @@ class CompileOptions:
         flag="--trip-count", metavar="LOOP=N", each="trip count of",
     )
     samples: int | None = asked(
-        "whole", "Search", "Most partitions that a strategy evaluates (as the level says).", low=1
+        "whole", "Search", "Maximum number of partitions that a strategy evaluates.", low=1,
+        shown=SET_BY_LEVEL,
     )
     budget_s: float | None = asked(
-        "duration", "Search", "Time limit of the search, such as 60s; results need not be "
-        "reproducible.", flag="--budget", key="budget", low=0,
+        "duration", "Search", "Time limit of the search, such as 60s; results may differ between "
+        "runs.", flag="--budget", key="budget", low=0, shown="none",
     )
     inferences: int = asked(
-        "whole", "Verification", "Inferences that are simulated.", 64, low=1, high=100_000
+        "whole", "Verification", "Number of simulated inferences.", 64, low=1, high=100_000
     )
     verify_seeds: int = asked(
-        "whole", "Verification", "Random inputs that are compared.", 1, low=1
+        "whole", "Verification", "Number of random inputs whose outputs are compared.", 1, low=1
     )
     input: str | None = asked(
-        "file", "Input", "An .npz file with an array per model input, for shapes that depend on "
-        "values, and to be compared as well.", key=None,
+        "file", "Input", "An .npz file with one array per model input: resolves shapes that "
+        "depend on values, and is compared too.", key=None,
     )
     test_data: bool = asked(
-        "switch", "Verification", "Compare test_data_set_N folders next to the model, too, or "
-        "not.", default=True,
+        "switch", "Verification", "Also compare test_data_set_N folders next to the model.",
+        default=True,
     )
     fallback: Fallback | None = asked(
-        "choice", "Target", "Ops that chips cannot run: the host runs them, or the model is "
-        "refused (as the target says, or host).", choices=("host", "error"), reported="given",
+        "choice", "Target", "Unsupported ops: run on host, or fail.", choices=("host", "error"),
+        reported="given", shown="that of the target, else host",
     )
     context: int | None = asked(
-        "whole", "Input", "Positions that a step of a decoder works on, new tokens included: "
-        "open lengths of caches and masks follow (as --dim says).", low=1, reported="given",
+        "whole", "Input", "Context length of a decoder step, new tokens included; sets the "
+        "symbolic sizes of caches and masks.", low=1, reported="given", shown="set by --dim",
     )
     state: tuple[tuple[str, str], ...] | None = asked(
-        "pairs", "Input", "An input and the output that the next inference of its sequence takes "
-        "for it; they stay on the chip (by the customary names of caches). Repeatable; none for "
-        "none.", key=None, metavar="PAST=PRESENT",
+        "pairs", "Input", "Recurrent state kept on chip, as input=output; none for no states. "
+        "Repeatable.", key=None, metavar="PAST=PRESENT", shown="detect KV-cache names",
     )
     sequences: int | None = asked(
-        "whole", "Input", "Sequences whose states the chips must have room for (as many as are "
-        "needed and fit).", low=1, high=MOST_SEQUENCES,
+        "whole", "Input", "Number of sequences whose states must fit on the chips.", low=1,
+        high=MOST_SEQUENCES, shown="as many as needed and fit",
     )
     objective: ObjectiveKind = asked(
-        "choice", "Search", "Minimise: period (time per inference of a full package), "
-        "latency (one inference in an empty one), chips for --throughput, or energy of an "
-        "inference.", "period", choices=KINDS,
+        "choice", "Search", "Minimise: period (loaded package), latency (unloaded), chips for "
+        "--throughput, or energy per inference.", "period", choices=KINDS,
     )
     max_latency_s: float | None = asked(
-        "duration", "Search", "Maximise throughput of placements that answer one inference within "
-        "this time, such as 5ms.", flag="--max-latency", key="latency_limit", reported="given",
+        "duration", "Search", "Maximise throughput subject to this latency, such as 5ms.",
+        flag="--max-latency", key="latency_limit", reported="given",
     )
     throughput: float | None = asked(
-        "rate", "Search", "Inferences per second that --objective chips is to reach.",
+        "rate", "Search", "Required inferences per second, for --objective chips.",
         metavar="N", reported="given",
     )
     serve: Mapping[str, float] | None = asked(
-        "limits", "Search", "Most tokens per second of a decoder within limits on the time per "
-        "output token and to the first token of a prompt as long as the context.",
+        "limits", "Search", "Maximise tokens/s of a decoder within limits on the time per output "
+        "token and the time to first token of a full-context prompt.",
         metavar="tpot=50ms,ttft=1s", reported="given",
     )
     # fmt: on

@@ -36,6 +36,7 @@ class Kind:
         contract: of its components, as `module:name`.
         used_by: options, verbs or files that take its names, as Markdown.
         words: for messages; the name with spaces by default.
+        listing: command that lists the components; empty for none.
         old_group: entry-point group of earlier releases behind `mcm_compiler.`, the plural of the
             name by default; empty for none.
     """
@@ -46,6 +47,7 @@ class Kind:
     used_by: str
     words: str = ""
     old_group: str | None = None
+    listing: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", self.words or self.name.replace("-", " "))
@@ -59,7 +61,8 @@ _RULE = "mcm_passes.rewriting.fusion_rules.rule"
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("pass", "class", "mcm_compiler.pipeline.passes:Pass", "`--passes`", "", "passes"),
+        Kind("pass", "class", "mcm_compiler.pipeline.passes:Pass", "`--passes`", "", "passes",
+             "mcmc passes"),
         Kind("pass-collection", "entry", "mcm_compiler.registry:Registration", "`--passes`"),
         Kind("fusion-rule", "object", f"{_RULE}:FusionRule", "the pass `fuse`", "", ""),
         Kind("gradient-rule", "function", f"{_CORE}.gradients:GradientRule",
@@ -68,8 +71,8 @@ KINDS: dict[str, Kind] = {
              "whatever divides ops"),
         Kind("op-cost", "function", f"{_HW}.op_costs.work:Formula", "cost models of chips", "", ""),
         Kind("cost-model", "class", "mcm_compiler.components.cost_choice:CostModelMaker",
-             "`--cost-model`"),
-        Kind("target", "function", f"{_CORE}.target:Target", "`--target`"),
+             "`--cost-model`", listing="mcmc costs"),
+        Kind("target", "function", f"{_CORE}.target:Target", "`--target`", listing="mcmc targets"),
         Kind("target-family", "function", f"{_CORE}.target:TargetFamily",
              "`family` in a description", "", "target_families"),
         Kind("chip-kind", "class", f"{_HW}.descriptions.chip_kinds:ChipKind",
@@ -78,7 +81,7 @@ KINDS: dict[str, Kind] = {
              "`topology.routing` in a description of a package", "", ""),
         Kind("strategy", "class", f"{_CORE}.partition:PartitionStrategy",
              "`--partitioner`, members of a portfolio", "partition strategy",
-             "partition_strategies"),
+             "partition_strategies", "mcmc strategies"),
         Kind("mapping", "object", f"{_CORE}.mapping:FamilyMapping", "targets of that family",
              "mapping of a family"),
         Kind("level", "object", f"{_CORE}.levels:Level", "`-O`"),
@@ -89,7 +92,8 @@ KINDS: dict[str, Kind] = {
         Kind("mapper", "class", f"{_CORE}.fabrics.mappers:Mapper",
              "`--mapper`, where chips are fabrics"),
         Kind("mapping-model", "class", f"{_CORE}.fabrics.models:MappingModel", "`--mapping-model`"),
-        Kind("placer", "class", f"{_CORE}.boxes.placers:Placer", "`mcmc place --placer`"),
+        Kind("placer", "class", f"{_CORE}.boxes.placers:Placer", "`mcmc place --placer`",
+             listing="mcmc placers"),
         Kind("placement-cost", "class", f"{_CORE}.placement:PlacementCost",
              "`mcmc partition --cost`"),
         Kind("planner", "class", f"{_CORE}.planning:Planner", "`--planner`"),
@@ -99,8 +103,10 @@ KINDS: dict[str, Kind] = {
              "checker of bounds on objectives"),
         Kind("proof-checker", "object", f"{_CORE}.proofs:ProofChecker", "`mcmc check`"),
         Kind("problem-model", "object", f"{_CORE}.proofs:ProblemModel", "`mcmc check`"),
-        Kind("trainer", "class", f"{_CORE}.training:Trainer", "`mcmc train NAME`"),
-        Kind("zoo", "class", f"{_CORE}.zoo:ModelBuilder", "`zoo:NAME`", "zoo model", "zoo"),
+        Kind("trainer", "class", f"{_CORE}.training:Trainer", "`mcmc train NAME`",
+             listing="mcmc train"),
+        Kind("zoo", "class", f"{_CORE}.zoo:ModelBuilder", "`zoo:NAME`", "zoo model", "zoo",
+             "mcmc zoo"),
     )
 }  # fmt: skip
 """All kinds by their names."""

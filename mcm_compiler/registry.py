@@ -144,25 +144,25 @@ class Registry(Generic[T]):
         self._scan(name)
         registration = self._registered.get(name)
         if registration is None:
-            near = difflib.get_close_matches(name, self._registered, n=3)
-            first = f"did you mean {', '.join(near)}?" if near else "take a known one;"
-            hint = (
-                f"{first} if '{name}' is in a plug-in, install that, or give its file with --plugin"
-            )
-            if (package := lacking_package(f"{self.kind.name}.{name}")) is not None:
-                hint = f"it comes with the package {package}, which is not installed"
-            known = ", ".join(sorted(self._registered)) or "none"
-            raise CompileError.of(
-                "MCM-U003",
-                f"unknown {self.kind.words} '{name}'; known: {known}",
-                at=f"{self.kind.words} '{name}'",
-                hint=MOVED.get(f"{self.kind.name}.{name}", hint),
-            )
+            raise self._unknown(name)
         with _import(f"{self.kind.words} '{name}'", registration.origin):
             component = registration.load()
         if self.kind.form == "class" and not isinstance(component, type):
             raise CompileError(_misfit(self.kind, name, component, registration.origin))
         return component
+
+    def _unknown(self, name: str) -> CompileError:
+        words, key = self.kind.words, f"{self.kind.name}.{name}"
+        message, hint = f"unknown {words} '{name}'", MOVED.get(key)
+        if hint is None and (package := lacking_package(key)) is not None:
+            hint = f"it comes with the package {package}, which is not installed"
+        if hint is None:
+            if near := difflib.get_close_matches(name, self._registered, n=3):
+                message += f"; did you mean {' or '.join(near)}?"
+            known = f"known: {', '.join(sorted(self._registered)) or 'none'}"
+            hint = f"`{self.kind.listing}` lists them" if self.kind.listing else known
+            hint += "; for a plug-in that is not installed, add --plugin FILE"
+        return CompileError.of("MCM-U003", message, at=f"{words} '{name}'", hint=hint)
 
     def held(
         self,
@@ -371,11 +371,12 @@ def register(kind: str, name: str | None = None) -> Callable[[T], T]:
     """
     if kind not in REGISTRIES:
         near = difflib.get_close_matches(str(kind), REGISTRIES, n=3)
+        suggested = f"; did you mean {' or '.join(near)}?" if near else ""
         raise CompileError.of(
             "MCM-X014",
-            f"{quote(str(kind))} is no kind of component; known: {', '.join(REGISTRIES)}",
+            f"{quote(str(kind))} is no kind of component{suggested}",
             at=plugin_files.current(),
-            hint=f"did you mean {', '.join(near)}?" if near else 'write @register("KIND")',
+            hint=f'write @register("KIND"); kinds: {", ".join(REGISTRIES)}',
         )
 
     def register_one(component: T) -> T:

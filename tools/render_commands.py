@@ -20,7 +20,8 @@ from mcm_compiler.project.table_reader import option_keys
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "commands.md"
 PROJECT = PATH.with_name("project-file.md")
-WIDTH = 90
+WIDTH = 78
+"""Of the help on a terminal of 80 columns."""
 HEAD = """\
 # Commands
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -273,11 +274,7 @@ def read_manifest(folder: Path) -> Manifest:
     if path.is_symlink():
         raise damaged(path, "it is a link")
     if not path.is_file():
-        raise CompileError.of(
-            "MCM-A004",
-            "this is not an output folder of mcmc: it has no manifest.json",
-            at=str(folder),
-        )
+        raise no_output_folder(folder)
     data = read_json(path)
     if data.get("kind") == PLACEMENT_KIND:
         raise CompileError.of(
@@ -357,6 +354,16 @@ def folder_record(path: Path, data: Mapping[str, Any], kind: type[T]) -> T:
         return record_of(data, kind)
     except UnreadableError as error:
         raise damaged(path, str(error)) from None
+
+
+def no_output_folder(path: Path) -> CompileError:
+    """The diagnostic for a path that is no folder with a manifest."""
+    if not path.exists():
+        hint = f"write it with `mcmc compile MODEL -o {shlex.quote(str(path))}`"
+        return CompileError.of("MCM-A004", "no such folder", str(path), hint)
+    lack = "it has no manifest.json" if path.is_dir() else "it is a file"
+    message = f"this is not an output folder of mcmc: {lack}"
+    return CompileError.of("MCM-A004", message, at=str(path))
 
 
 def damaged(path: Path, reason: str) -> CompileError:

@@ -50,7 +50,7 @@ def _check_figures(
     problem, placement = certificate.problem, certificate.placement
     if not isinstance(model, KnowsValues):
         name = quote(certificate.problem_model)
-        raise _wrong(f"the model of problems {name} tells no values of objectives")
+        raise _wrong(f"the problem model {name} computes no values of objectives")
     own = bound_check.on_share(problem, limits, scope.pipelines, scope.devices_each)
     with PROBLEM_MODELS.at_work(certificate.problem_model):
         latency_s = model.latency_s(problem, placement)
@@ -79,7 +79,7 @@ def _check_figures(
     # Earlier releases took the sum of energies in another order.
     slack = 1e-12 * value if objective.kind == "energy" else 0.0
     if not abs(value - figures.value) <= slack:
-        raise _wrong(f"its placement comes to {value!r}, it says {figures.value!r}")
+        raise _wrong(f"its placement has the value {value!r}, it says {figures.value!r}")
 
 
 def _check_rows(certificate: Certificate, figures: ObjectiveFigures, limits: PackageLimits) -> None:
@@ -96,7 +96,7 @@ def _check_rows(certificate: Certificate, figures: ObjectiveFigures, limits: Pac
     by = [row.replicas if kind == "period" else 1 for row in rows]
     least = min(row.value / count for row, count in zip(rows, by, strict=True))
     if min(least, figures.value) < figures.bound:
-        raise _wrong(f"what is proven comes to {least!r}, the bound is {figures.bound!r}")
+        raise _wrong(f"the proven bound is {least!r}, it says {figures.bound!r}")
     for row in rows:
         if row.replicas * row.chips_each > limits.num_chips:
             raise _wrong(f"{row.replicas} pipelines of {row.chips_each} are more than the package")

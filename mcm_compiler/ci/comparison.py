@@ -24,7 +24,7 @@ NOTEWORTHY = 0.05
 SEARCH_OPTIONS = frozenset({"partitioner", "seed", "samples", "budget_s"})
 """Options that decide what is found, and not what can be."""
 
-UNKNOWN = "nothing that the reports hold tells why"
+UNKNOWN = "the reports do not show why"
 
 
 @dataclass(frozen=True)

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 ALL_PASSES = "all"
 
 PRINT_AFTER = asked(
-    "patterns", "", "Print the model after this pass, or 'all'.", (), names="PASSES all",
-    metavar="TEXT",
+    "patterns", "", "Print the model after this pass, or after 'all'. Repeatable.", (),
+    names="PASSES all", metavar="PASS",
 )  # fmt: skip
 
 _PLAIN = {
     "plan": asked(
-        "file", "Search", "Divide ops as a plan of mcmc parallelize says, before anything else."
+        "file", "Search", "Plan from mcmc parallelize; its division of ops is applied first."
     ),
     "planner": asked(
-        "text", "Search", "The same with a plan that this planner makes now.",
+        "text", "Search", "Planner whose plan is applied first, such as auto-map.",
         metavar="NAME{...}", names="PLANNERS",
     ),
 }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import difflib
+import errno
 import gc
 import importlib
 import io
@@ -31,34 +32,37 @@ from mcm_compiler.processes.interruption import EndingError
 INTERRUPTED_EXIT = 130
 """128 and the number of SIGINT, as shells have it."""
 
+PIPE_EXIT = 141
+"""The same of SIGPIPE: the reader of a stream has exited, as in `mcmc report out | head`."""
+
 VERBS = {
     "compile": "Compile an ONNX model for a package of chips.",
-    "build": "Compile the models of a project for all its targets.",
+    "build": "Compile all models of a project for all its targets.",
     "init": "Write a first project file for a folder of models.",
-    "check": "Prove a compiled folder again, from its files alone.",
+    "check": "Re-prove a compiled folder, from its files alone.",
     "run": "Run a compiled folder on inputs from an .npz file.",
     "measure": "Measure the kernels of a model on a device.",
-    "calibrate": "Fit the numbers of a target to measured times of kernels.",
+    "calibrate": "Fit a target's parameters to measured kernel times.",
     "simulate": "Simulate a compiled folder.",
     "report": "Show the report of a compiled folder.",
     "view": "Serve the report of a compiled folder to a browser.",
-    "diff": "Compare two compiled folders, and say why one is slower.",
+    "diff": "Compare two compiled folders, and show why one is slower.",
     "targets": "List packages and clusters, show one, or validate a file.",
     "passes": "List the passes and their options.",
-    "parallelize": "Plan how a model uses the devices of a package or cluster.",
-    "explore": "Compile models for many variants of a target; the Pareto front.",
+    "parallelize": "Plan data, operator and pipeline parallelism of a model.",
+    "explore": "Sweep a target's parameters, and show the Pareto front.",
     "partition": "Place the operators of a problem file on devices.",
     "place": "Place the ops of a model on the CPUs and GPUs of one machine.",
     "strategies": "List the partition strategies.",
     "placers": "List the placers of mcmc place.",
     "costs": "List the cost models.",
-    "train": "Train what the compiler learns, such as the partitioning policy.",
-    "opt": "Run passes on a model and print what they made of it.",
+    "train": "Train a learned component, such as the partitioning policy.",
+    "opt": "Run passes on a model and print the result.",
     "zoo": "List the models of the zoo, or write one to a file.",
-    "new": "Write a plug-in to begin from, with tests.",
+    "new": "Write a plug-in template with tests.",
     "explain": "Explain a diagnostic code.",
-    "completion": "Print what a shell reads to complete verbs and names.",
-    "version": "Show the versions of the compiler and of what it runs on.",
+    "completion": "Print the completion script of a shell.",
+    "version": "Show the versions of the compiler and its dependencies.",
 }
 """All verbs with their help line."""
 
@@ -157,7 +161,8 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Compile ONNX models for multi-chip modules, with a proof.
 
-    `mcmc VERB --help` says more. Results go to stdout, progress and diagnostics to stderr.
+    Run `mcmc VERB --help` for the options of a verb. Results go to stdout, progress and
+    diagnostics to stderr.
     """
 
 
@@ -212,15 +217,15 @@ class _Guarded(io.FileIO):
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor, "w", closefd=False)
-        self.reason: str | None = None
+        self.error: OSError | None = None
 
     def write(self, data: Any, /) -> int:
-        if self.reason is not None:
+        if self.error is not None:
             return memoryview(data).nbytes
         try:
             return super().write(data)
         except OSError as error:
-            self.reason = error.strerror or str(error)
+            self.error = error
             raise StreamFailedError(_NAMES[self.fileno()]) from error
 
 
@@ -264,7 +269,8 @@ def flushed() -> int | None:
     """Writes what is buffered.
 
     Returns:
-        The exit code where a stream has failed by now, and that is printed; else None.
+        The exit code where a stream has failed by now; else None. Prints why, unless its reader
+        has exited.
     """
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -274,8 +280,10 @@ def flushed() -> int | None:
         except (OSError, ValueError):
             continue
     for descriptor, raw in _guarded.items():
-        if raw.reason is not None:
-            return _told(descriptor, raw.reason)
+        if raw.error is not None:
+            if raw.error.errno == errno.EPIPE:
+                return PIPE_EXIT
+            return _told(descriptor, raw.error.strerror or str(raw.error))
     return None
 
 

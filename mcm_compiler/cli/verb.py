@@ -187,7 +187,7 @@ def fields_of(record: type, *names: str) -> Any:
 def form_of_result(*further: str) -> Any:
     """The parameter `output_format`: text or JSON, and `further` formats of this verb."""
     return asked(
-        "choice", "", "Form of the result.", "text", flag="--format",
+        "choice", "", "Output format.", "text", flag="--format",
         choices=("text", "json", *further),
     )  # fmt: skip
 
@@ -196,23 +196,23 @@ MODEL = argument(names="MODELS")
 MODELS = argument("MODEL...", nargs=-1, required=True, names="MODELS")
 FOLDER = argument(type=FILE)
 PROFILE = asked(
-    "text", "", "The profile to take, by its name (the first that was compiled).", metavar="NAME",
+    "text", "", "Name of the profile to use.", metavar="NAME", shown="the first compiled",
 )  # fmt: skip
 
-FORCE = asked("flag", "", "Replace what is there already.")
+FORCE = asked("flag", "", "Overwrite existing output.")
 FORMAT = form_of_result()
 FULL = asked("flag", "", "Print the whole report: details, hardware changes, bars per chip.")
-HTML = asked("flag", "", "Write a page to look at, too: OUTPUT.html, beside the folder.")
-JUNIT = asked("path", "", "Write a JUnit XML file, too.")
+HTML = asked("flag", "", "Also write the report as a page, OUTPUT.html.")
+JUNIT = asked("path", "", "Also write a JUnit XML file.")
 PLUGIN = asked(
-    "paths", "", "Python file whose decorators register components. Repeatable.", (), metavar="PATH"
+    "paths", "", "Python file that registers components. Repeatable.", (), metavar="FILE"
 )
 SCHEDULER = asked(
     "text", "", "Address of a Dask scheduler whose workers do the work, such as "
-    "tcp://10.0.0.1:8786; they see the same files.",
+    "tcp://10.0.0.1:8786; they need the same files.",
 )  # fmt: skip
-TARGET = asked("text", "Target", "Name, or a TOML file.", "mcm36", shown="mcm36",
-               names="TARGETS FILE")  # fmt: skip
+TARGET = asked("text", "Target", "Target, listed by mcmc targets, or a TOML file.", "mcm36",
+               shown="mcm36", names="TARGETS FILE")  # fmt: skip
 
 _PLUGIN = option_of("plugin", PLUGIN)
 

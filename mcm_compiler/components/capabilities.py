@@ -49,13 +49,13 @@ _LACKS: dict[Capability, _Lack] = {
         "MCM-T021",
         Simulates,
         "has no simulator",
-        "`mcmc report FOLDER` shows what the fast model says of a compiled model",
+        "`mcmc report FOLDER` shows the figures of the analytic model",
     ),
     "evaluates_batches": _Lack(
         "MCM-T022",
         EvaluatesBatches,
         "simulates no placements during a search",
-        "`mcmc strategies` lists strategies that search under the fast model alone",
+        "`mcmc strategies` lists strategies that need the analytic model alone",
     ),
 }
 

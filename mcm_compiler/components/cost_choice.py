@@ -428,7 +428,8 @@ def refuse_refuted_times(target: object, bound_s: float, simulated_s: float) -> 
         raise _not_a_model(
             choice.registered,
             f"by its times no period is below {bound_s:.9g} s, and one of {simulated_s:.9g} s is "
-            "played by them: it tells other times when it is asked again, or shorter ones to play",
+            "simulated with them: it gives other times when asked again, or shorter ones to the "
+            "simulator",
         )
 
 

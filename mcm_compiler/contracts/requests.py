@@ -53,25 +53,27 @@ class PlanOptions:
     # fmt: off
     training: bool = asked("flag", "Input", "Plan a step of training instead of inference.")
     objective: Objective = asked(
-        "choice", "Search", "Least seconds, or most divided variables as in the Auto-MAP paper.",
+        "choice", "Search", "Minimise time, or maximise divided variables as Auto-MAP does.",
         "cost", choices=("cost", "paper-count"),
     )
     seed: int = seed_field()
     data: int | None = asked("whole", "Search", "Replicas of the model.", low=1, high=MOST_DEVICES)
     operator: int | None = asked(
-        "whole", "Search", "Devices that ops are divided over.", low=1, high=MOST_DEVICES
+        "whole", "Search", "Devices over which ops are divided.", low=1, high=MOST_DEVICES
     )
     stages: int | None = asked(
         "whole", "Search", "Stages of the pipeline.", low=1, high=MOST_DEVICES
     )
-    micro_batches: int = asked("whole", "Input", "Of a step.", 16, low=1, high=MOST_DEVICES)
+    micro_batches: int = asked(
+        "whole", "Input", "Micro-batches of a step.", 16, low=1, high=MOST_DEVICES
+    )
     optimizer: str = asked(
-        "choice", "Input", "Whose state is held in training.", "adam",
+        "choice", "Input", "Optimizer of --training; its state counts as memory.", "adam",
         choices=("sgd", "momentum", "adam", "adafactor"),
     )
     shards: tuple[str, ...] = asked(
-        "patterns", "Search", "Divide the variables of this name so, or keep them whole with -1. "
-        "Repeatable.", (), flag="--shard", metavar="PATTERN=DIM",
+        "patterns", "Search", "Dimension along which the variables of this name are divided; -1 "
+        "for whole. Repeatable.", (), flag="--shard", metavar="PATTERN=DIM",
     )
     # fmt: on
 
@@ -95,25 +97,25 @@ class PlacementOptions:
 
     # fmt: off
     rule: Rule = asked(
-        "choice", "Target", "Devices that all reach each other, or a one-way ring with this rule.",
-        "none", choices=get_args(Rule),
+        "choice", "Target", "Topology: none for all-to-all, or a one-way ring with this rule for "
+        "dependencies.", "none", choices=get_args(Rule),
     )
     partitioner: str | None = asked(
-        "text", "Search", "Strategy, as listed by mcmc strategies, instead of the cost's own "
-        "method.", names="STRATEGIES",
+        "text", "Search", "Partition strategy, listed by mcmc strategies.", names="STRATEGIES",
+        metavar="NAME{...}", shown="the exact method of --cost",
     )
     level: int | str = asked(
-        "level", "Search", "Effort of the search: 0 first look, 1 short, 2 about a minute, 3 some "
-        "minutes; or a name of mcmc strategies, or a TOML file.", 1, flag="-O",
+        "level", "Search", "Search effort: 0 heuristic, 1 short, 2 about a minute, 3 several "
+        "minutes; or a level listed by mcmc strategies, or a TOML file.", 1, flag="-O",
         metavar="LEVEL", names="LEVELS FILE", low=0,
     )
     evaluations: int | None = asked(
-        "whole", "Search", "Most partitions that a search evaluates (as the level says).",
-        flag="--samples", low=1,
+        "whole", "Search", "Maximum number of partitions that a search evaluates.",
+        flag="--samples", low=1, shown="set by -O",
     )
     budget_s: float | None = asked(
-        "duration", "Search", "Time limit of a strategy, such as 60s; results need not be "
-        "reproducible.", flag="--budget", low=0,
+        "duration", "Search", "Time limit of the search, such as 60s; results may differ between "
+        "runs.", flag="--budget", low=0, shown="none",
     )
     # fmt: on
     seed: int = seed_field()
@@ -134,7 +136,7 @@ class TrainingRequest:
 
     folder: Path
     seed: int = seed_field()
-    resume: bool = asked("flag", "Input", "Go on with the training that the folder holds.")
+    resume: bool = asked("flag", "Input", "Resume the training in the output folder.")
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -154,21 +156,20 @@ class ExploreOptions:
 
     # fmt: off
     sweeps: tuple[str, ...] = asked(
-        "patterns", "Target", "Values of a key of the target's description, such as "
+        "patterns", "Target", "Values of a key of the target description, such as "
         "chip.sram_mib=16,32,64 or package.num_chips=4..36:8. Repeatable; all combinations are "
         "compiled.", (), flag="--sweep", metavar="KEY=VALUES", required=True,
     )
     front: tuple[Measure, ...] = asked(
         "choices", "Search", "Pareto objectives: some of "
-        f"{', '.join(get_args(Measure))} (all that is known).", (), choices=get_args(Measure),
-        metavar="MEASURE,...",
+        f"{', '.join(get_args(Measure))}.", (), choices=get_args(Measure), metavar="MEASURE,...",
+        shown="all known ones",
     )
     jobs: int | None = asked(
-        "whole", "", "Points that are compiled at once (as many as there are cores).", low=1
+        "whole", "", "Number of points compiled in parallel.", low=1, shown="the number of cores"
     )
     resume: bool = asked(
-        "flag", "Input", "Go on with an exploration that was interrupted, from the journal next to "
-        "--json.",
+        "flag", "Input", "Resume an interrupted exploration from the journal next to --json.",
     )
     scheduler: str | None = asked(
         "text", "", "Address of a Dask scheduler whose workers compile the points, such as "

@@ -189,7 +189,7 @@ def variants_of(target: Target, sweeps: Sequence[Sweep], options: CompileOptions
             "MCM-U062",
             f"none of {len(found):,} combinations is a valid target; of the first: {why.message}",
             at=why.at or "--sweep",
-            hint=why.hint or f"`mcmc explain {why.code}` tells more",
+            hint=why.hint or f"run `mcmc explain {why.code}`",
         )
     return found
 

@@ -244,15 +244,15 @@ def machine_faults(machine: Machine) -> list[str]:
         faults.append("a latency is negative or infinite")
     lowest, places = OFF_PACKAGE_ROOT, machine.channel_ends
     if places.size and not lowest <= int(places.min()) <= int(places.max()) < count:
-        faults.append(f"a channel ends at a place beside the {count} devices, host and memory")
+        faults.append(f"a channel ends at none of the {count} devices, host and memory")
     routes = machine.routes
     used = routes.channels
     if used.size and not 0 <= int(used.min()) <= int(used.max()) < channels:
-        faults.append(f"a route names a channel beside the {channels} that there are")
+        faults.append(f"a route names none of the {channels} channels")
     if not bool(((routes.begin >= 0) & (routes.begin <= routes.end)).all()) or (
         int(routes.end.max()) > used.size
     ):
-        faults.append("a route begins or ends beside the channels of all routes")
+        faults.append("a route begins or ends outside of the channels of all routes")
     if (lanes := machine.route_lanes) is not None and (
         lanes.shape != used.shape or bool(((lanes < 0) | (lanes >= MOST_LANES)).any())
     ):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from mcm_compiler.machines.choices import QueueOrder
-from mcm_compiler.options import DEFAULT_LEVEL, CompileOptions
+from mcm_compiler.options import DEFAULT_LEVEL, SET_BY_LEVEL, CompileOptions
 from mcm_compiler.text.option_fields import asked, check_options, same_as
 
 SegmentChoice = Literal["fastest", "fewest", "none"]
@@ -54,59 +54,59 @@ class PlaceOptions:
 
     # fmt: off
     placer: str | None = asked(
-        "text", "Search", "Placer, as listed by mcmc placers, with its options, such as "
-        "'local_search{parts=4}' (as the level says).", metavar="NAME{...}", names="PLACERS",
+        "text", "Search", "Placer, listed by mcmc placers, such as 'local_search{parts=4}'.",
+        metavar="NAME{...}", names="PLACERS", shown=SET_BY_LEVEL,
     )
     level: int | str = asked(
-        "level", "Search", "Effort of the search: 0 first look, 1 short, 2 about a minute, 3 some "
-        "minutes; or a name of mcmc placers, or a TOML file.", DEFAULT_LEVEL, flag="-O",
+        "level", "Search", "Search effort: 0 heuristic, 1 short, 2 about a minute, 3 several "
+        "minutes; or a level listed by mcmc placers, or a TOML file.", DEFAULT_LEVEL, flag="-O",
         metavar="LEVEL", names="LEVELS FILE", low=0,
     )
     training: str | None = None
     pins: tuple[tuple[str, str], ...] = asked(
-        "named pins", "Search", "Device of the ops whose names fit; PATTERN may have * and ?. "
-        "Repeatable.", (), flag="--pin", metavar="PATTERN=DEVICE",
+        "named pins", "Search", "Pin ops to a device; PATTERN may contain * and ?. Repeatable.",
+        (), flag="--pin", metavar="PATTERN=DEVICE",
     )
     kinds: tuple[tuple[str, str], ...] = asked(
-        "named pins", "Search", "Kind of device of these ops. Repeatable.", (),
+        "named pins", "Search", "Restrict ops to a kind of device. Repeatable.", (),
         flag="--kind", metavar="PATTERN=KIND",
     )
     together: tuple[str, ...] = asked(
-        "patterns", "Search", "These ops run on one device, whichever it is. Repeatable.", (),
+        "patterns", "Search", "Keep these ops on one common device. Repeatable.", (),
         metavar="PATTERN",
     )
     evaluations: int | None = asked(
-        "whole", "Search", "Placements that may be simulated (as the level says).",
-        low=1, high=10**9,
+        "whole", "Search", "Maximum number of simulated placements.", low=1, high=10**9,
+        shown=SET_BY_LEVEL,
     )
     seed: int = same_as(CompileOptions, "seed")
     budget_s: float | None = same_as(CompileOptions, "budget_s")
     order: QueueOrder = asked(
-        "choice", "Target", "Which ready op a free device starts.", "fifo",
+        "choice", "Target", "Order in which a free device starts ready ops.", "fifo",
         choices=get_args(QueueOrder),
     )
     times: Mapping[str, Mapping[str, float]] = asked(
-        "profiles", "Target", "Times of ops on devices of a kind: a profile that onnxruntime "
-        "wrote. Repeatable.", {}, flag="--profile", metavar="KIND=FILE",
+        "profiles", "Target", "Profile from onnxruntime with times of ops on this kind of device. "
+        "Repeatable.", {}, flag="--profile", metavar="KIND=FILE",
     )
     cost_models: Mapping[str, str] = asked(
-        "costs by kind", "Target", "Where times of ops on devices of a kind come from, as listed "
-        "by mcmc costs, such as 'k40=table{file=times.csv}'. Repeatable.", {},
+        "costs by kind", "Target", "Cost model of ops on this kind of device, listed by mcmc "
+        "costs, such as 'k40=table{file=times.csv}'. Repeatable.", {},
         flag="--cost-model", metavar="KIND=MODEL",
     )
     dims: Mapping[str, int] = same_as(CompileOptions, "dims")
     shapes: Mapping[str, tuple[int, ...]] = same_as(CompileOptions, "shapes")
     trip_counts: Mapping[str, int] = same_as(CompileOptions, "trip_counts")
     state: tuple[tuple[str, str], ...] | None = asked(
-        "pairs", "Input", "An input and the output that the next step takes for it, such as a "
-        "cache. Repeatable; none for none.", metavar="PAST=PRESENT",
+        "pairs", "Input", "Recurrent state kept on its device, as input=output; none for no "
+        "states. Repeatable.", metavar="PAST=PRESENT", shown="detect KV-cache names",
     )
     segments: SegmentChoice = asked(
-        "choice", "Search", "How the step is cut into models of one device each.", "fastest",
+        "choice", "Search", "How the step is cut into single-device models.", "fastest",
         choices=get_args(SegmentChoice),
     )
     dispatch_s: float = asked(
-        "duration", "Target", "Time that the start of a segment takes.", DISPATCH_S,
+        "duration", "Target", "Dispatch overhead of a segment.", DISPATCH_S,
         flag="--dispatch", shown="0.05ms",
     )
     # fmt: on

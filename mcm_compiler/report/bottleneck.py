@@ -33,7 +33,7 @@ LISTED = 3
 ALWAYS_BUSY = 0.995
 """From this share of the period on a resource sets the rate by itself."""
 
-_WAITS = {"input": "for inputs", "link": "for links", "buffer": "for room in buffers"}
+_WAITS = {"input": "for inputs", "link": "for links", "buffer": "for buffer space"}
 
 _CYCLES = {
     "step": "the wait of a step for the step before of its sequence",

@@ -197,7 +197,7 @@ def serving_claim(report: Mapping[str, Any]) -> tuple[str, list[str]] | None:
     if facts.get("users") is None:  # reports of earlier releases lack it
         return None
     limits = " and ".join(limit_texts(facts["limits"]))
-    within = f"within {limits}" if limits else "that memory has room for"
+    within = f"within {limits}" if limits else "that fit in memory"
     read = {"tokens": facts["context"], **facts, **facts.get("prompt", {})}
     prompt = f"{count_text(read['tokens'], 'token')}, read {read['tokens_per_step']} at a time"
     prompt += f" by profile {quote(read['profile'])}" if "profile" in read else ""

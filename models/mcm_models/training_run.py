@@ -242,9 +242,9 @@ def recipe_of(name: str, recipes: Mapping[str, T]) -> T:
     if name not in recipes:
         raise CompileError.of(
             "MCM-U003",
-            f"unknown recipe {quote(name)}; known: {', '.join(sorted(recipes))}",
+            f"unknown recipe {quote(name)}",
             at=f"recipe {quote(name)}",
-            hint="take a known one",
+            hint=f"known: {', '.join(sorted(recipes))}",
         )
     return recipes[name]
 

@@ -133,12 +133,12 @@ def test_many_and_large_data_are_cut(model, monkeypatch):
     monkeypatch.setattr(user_data, "MAX_SETS", 3)
     result = compiled(model)
     assert len(result.verification.data_sets) == 3
-    assert left_out(result).startswith("1 data set beside the model not compared")
+    assert left_out(result).startswith("1 data set next to the model not compared")
     size = (model.parent / "test_data_set_0" / "input_0.pb").stat().st_size
     monkeypatch.setattr(user_data, "MAX_BYTES", 4 * size)
     report = compile_model(model, "mcm4")
     assert len(report.verification.data_sets) in (1, 2)
-    assert "data sets beside the model not compared" in left_out(report)
+    assert "data sets next to the model not compared" in left_out(report)
 
 
 def test_the_command_line_switches_them_off_and_a_folder_of_models_has_them(model):

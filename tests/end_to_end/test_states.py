@@ -298,7 +298,7 @@ def test_sequences_of_a_model_without_states_are_refused(state):
         compile_model(model if state is None else parse(BUFFERS), "mcm4", asked)
     (told,) = caught.value.diagnostics
     assert (told.code, told.at) == ("MCM-P059", "option sequences")
-    assert "room for 7 sequences is asked for" in told.message
+    assert "memory for 7 sequences is asked for" in told.message
 
 
 def test_sequences_are_refused_where_one_of_the_caches_has_no_present():

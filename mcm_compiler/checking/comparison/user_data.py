@@ -262,6 +262,6 @@ def _within_limits(folders: Sequence[Path]) -> Sequence[Path]:
 def _left_out(folders: Sequence[Path], reason: str) -> Diagnostic:
     return Diagnostic(
         "MCM-V024",
-        f"{count_text(len(folders), 'data set')} beside the model not compared: {reason}",
+        f"{count_text(len(folders), 'data set')} next to the model not compared: {reason}",
         at=quote(folders[0].name),
     )

@@ -73,8 +73,8 @@ def check_states(
         faults.append(
             Diagnostic(
                 "MCM-A014",
-                f"there are {manifest.states.sequences} sequences in flight, with room for "
-                f"{manifest.states.reserved}, and no state",
+                f"there are {manifest.states.sequences} sequences in flight, with memory "
+                f"for {manifest.states.reserved}, and no state",
                 at="states in manifest.json",
             )
         )

@@ -29,35 +29,35 @@ if TYPE_CHECKING:
 def command(
     project: Path = argument(type=FILE, default=Path()),
     only: tuple[str, ...] = asked(
-        "patterns", "Input", "Build the cells whose name, model or target matches; * matches / "
-        "too. Repeatable.", (), metavar="PATTERN",
+        "patterns", "Input", "Build only configurations whose name, model or target matches; "
+        "* also matches /. Repeatable.", (), metavar="PATTERN",
     ),
     over: dict[str, Any] = fields_of(CompileOptions),
     jobs: int | None = asked(
-        "whole", "", "Cells that are worked on at once (as many as cores).", low=1
+        "whole", "", "Configurations built in parallel.", low=1, shown="the number of cores"
     ),
     scheduler: str | None = SCHEDULER,
-    no_cache: bool = asked("flag", "", "Compile everything, and keep nothing."),
+    no_cache: bool = asked("flag", "", "Neither read nor write the cache."),
     baseline: Path | None = asked(
-        "path", "Verification", "Output folder of an earlier build to compare with, instead of the "
-        "accepted baseline.",
+        "path", "Verification", "Output folder of an earlier build to compare with.",
+        shown="the accepted baseline",
     ),
     accept: bool = asked(
-        "flag", "Verification", "Make the figures of this build the accepted baseline.",
+        "flag", "Verification", "Accept the figures of this build as the new baseline.",
     ),
     folders: bool = asked(
-        "flag", "", "Print the folders that a build writes, and build nothing."
+        "flag", "", "Print the folders that a build would write; build nothing."
     ),
     strict: bool = asked(
-        "flag", "Verification", "Exit with 3 where something was not verified or not proven.",
+        "flag", "Verification", "Exit with 3 if anything was not verified or not proven.",
     ),
     html: bool | None = asked(
-        "switch", "", "Write a page of each cell beside its folder, and index.html with links to "
-        "them (as 'html' in the project file says).",
+        "switch", "", "Write a page per configuration, and index.html with links to them.",
+        shown="'html' of the project file",
     ),
     junit: Path | None = JUNIT,
-    sarif: Path | None = asked("path", "", "Write a SARIF 2.1.0 file, too."),
-    summary: Path | None = asked("path", "", "Write a summary in Markdown, too."),
+    sarif: Path | None = asked("path", "", "Also write a SARIF 2.1.0 file."),
+    summary: Path | None = asked("path", "", "Also write a summary in Markdown."),
     output_format: str = FORMAT,
     *,
     plugin: tuple[Path, ...],
@@ -65,11 +65,11 @@ def command(
     """Compile the models that PROJECT names, check them, and compare them with the baseline.
 
     PROJECT is a project file, or a folder with mcmc.toml [default: .]. Each model is compiled in
-    each of its profiles for each of its targets. What has not changed comes from the cache. The
-    figures of a cell's first build are its baseline until --accept replaces them.
+    each of its profiles for each of its targets; unchanged configurations come from the cache. The
+    figures of the first build are the baseline until --accept replaces them.
 
-    Options of a compile win over those of the project file, in all cells; the report has their
-    sources.
+    Compile options given here override those of the project file, in all configurations; the
+    report states the source of each.
     """
     from mcm_compiler.cli.output_files import refuse_same_file
     from mcm_compiler.cli.project_build import BuildReports, run_build, show_folders

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 def command(
     folders: tuple[Path, ...] = argument("FOLDER...", nargs=-1, required=True, type=FILE),
     times: Path | None = asked(
-        "path", "Input", "Table of a single FOLDER.  [default: FOLDER.times.csv, here]"
+        "path", "Input", "Table of a single FOLDER.", shown="./FOLDER.times.csv"
     ),
     output: Path = asked(
-        "new file", "", "Description to write, for --target.", short="-o", required=True
+        "new file", "", "Target description to write, for --target.", short="-o", required=True
     ),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
-    """Fit the numbers of the target of FOLDER to the times that mcmc measure wrote for it.
+    """Fit the target of FOLDER to the kernel times that mcmc measure wrote for it.
 
-    Launches, MAC array, vector unit and memory are fitted to the kernels of all folders, links to
-    the rate of copies. If one factor on all times predicts kernels that a fit did not see better
-    than four numbers do, the factor changes them alike. If times learned from all kernels predict
-    models that were left out better than both, they are written next to the description.
+    Launch overhead, MAC array, vector unit and memory are fitted to the kernels of all folders, and
+    links to the rate of copies. If one common factor predicts held-out kernels better than four
+    parameters, the factor is used. If times learned from all kernels predict held-out models better
+    than both, they are written next to the description.
     """
     from mcm_compiler.cli.output_files import refuse_existing, write_with_parents
     from mcm_compiler.cli.show import show_diagnostics, show_json, wrote

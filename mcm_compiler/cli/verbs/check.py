@@ -34,44 +34,43 @@ SUITE = "mcmc check"
 def command(
     folders: tuple[str, ...] = argument("FOLDER...", nargs=-1, required=True),
     seeds: int | None = asked(
-        "whole", "Verification", "Number of random inputs that are compared.  [default: 0 with own "
-        "data; else 1 if every op is proven, 2 if not]", low=0,
+        "whole", "Verification", "Number of random inputs whose outputs are compared.", low=0,
+        shown="0 with own data; else 1 if every op is proven, 2 if not",
     ),
-    seed: int = asked("whole", "Verification", "The first seed.", 0, low=0, high=MAX_SEED),
+    seed: int = asked("whole", "Verification", "First random seed.", 0, low=0, high=MAX_SEED),
     inputs: tuple[Path, ...] = asked(
         "paths", "Input", "An .npz file with one array per model input. Repeatable.", (),
         flag="--input", short="-i",
     ),
     test_data: Path | None = asked(
-        "path", "Input", "A test_data_set_N folder, or the folder of a model that holds such "
-        "folders; their outputs are compared too.",
+        "path", "Input", "A test_data_set_N folder, or a model's folder with such folders; their "
+        "outputs are compared too.",
     ),
     model: str | None = asked(
-        "text", "Input", "The model that FOLDER was compiled from, a file or zoo:NAME: proves the "
-        "chips against it instead of against the folder's own copy.", names="MODELS",
+        "text", "Input", "Source model of FOLDER, a file or zoo:NAME, to prove the chips against.",
+        names="MODELS", shown="the folder's own copy",
     ),
     strict: bool = asked(
-        "flag", "Verification", "Exit with 3 where something could not be checked or proven.",
+        "flag", "Verification", "Exit with 3 if anything could not be checked or proven.",
     ),
     junit: Path | None = JUNIT,
-    jobs: int = asked("whole", "", "Folders that are checked at once.", 1, low=1),
+    jobs: int = asked("whole", "", "Number of folders checked in parallel.", 1, low=1),
     output_format: str = FORMAT,
     *,
     plugin: tuple[Path, ...],
 ) -> int:  # fmt: skip
-    """Check FOLDER: hashes, structure, the ring's rules, memory, and equal outputs in onnxruntime.
+    """Check FOLDER: hashes, structure, ring rules, memory, and equal outputs in onnxruntime.
 
-    Every op, attribute, weight and wire of the chips is proven against the model, of which the
-    folder holds a copy; with --model, against your own. Of a folder of mcmc place it is the
-    segments that are proven, and every field of its files is derived again from model, box and
-    placement.
+    Every op, attribute, weight and wire of the chips is proven against the folder's copy of the
+    model, or with --model against your own. For a folder of mcmc place, the segments are proven,
+    and every field of its files is re-derived from model, host and placement.
 
-    Outputs are compared on random inputs, on your own, or on both; with --model once under
-    onnxruntime's own session options, too. Exits with 1 if a step fails, and with --strict with 3
-    if none fails, but something could not be checked or proven.
+    Outputs are compared on random inputs, on your own, or on both; with --model also once under
+    onnxruntime's default session options. Exits with 1 if a step fails, and with --strict with 3
+    if none fails but anything could not be checked or proven.
 
-    Several folders, or one that holds output folders at any depth, are checked one by one, with a
-    line each. One that fails does not stop the others.
+    Several folders, or a folder with output folders at any depth, are checked one by one, with one
+    line each. A failure does not stop the others.
     """
     from mcm_compiler.ci.checks import (
         DEFAULT_SEEDS,

@@ -33,50 +33,50 @@ DEFAULT_REGRESSION = "3%"
 )
 def command(
     models: tuple[str, ...] = MODELS,
-    output: Path | None = asked("path", "", "Folder to write (MODEL.TARGET).", short="-o"),
+    output: Path | None = asked("path", "", "Folder to write.", short="-o", shown="MODEL.TARGET"),
     force: bool = FORCE,
     target: str = TARGET,
     options: CompileOptions = compile_options.compile_options(),
     profile: tuple[str, ...] = asked(
-        "patterns", "Input", "One of several programs of the folder, which share the weights, with "
-        "the sizes of its dimensions. Repeatable; the first decides where weights are.", (),
+        "patterns", "Input", "Add a program for these sizes of dimensions; all programs of a "
+        "folder share their weights. Repeatable; the first one places the weights.", (),
         metavar="NAME:DIM=N,...",
     ),
     print_after: tuple[str, ...] = compile_options.PRINT_AFTER,
     sensitivities: bool = asked(
-        "flag", "", "Also tell what twice and half of each resource of the target would bring (as "
-        "--html does).",
+        "flag", "", "Also show the effect of twice and half of each resource of the target, as "
+        "--html does.",
     ),
     timings: bool = asked(
-        "flag", "", "Print the seconds of each stage to stderr."
+        "flag", "", "Print the time of each stage to stderr."
     ),
     assignment_out: Path | None = asked(
-        "path", "", "Write the chip of each op, too: CSV, or JSON to a name that ends in .json."
+        "path", "", "Also write the chip of each op: JSON for a name in .json, else CSV."
     ),
     html: bool = HTML,
     strict: bool = asked(
-        "flag", "", "Exit with 3 where something was not verified or not proven, with 1 where a "
-        "state is lost.",
+        "flag", "", "Exit with 3 if anything was not verified or not proven, and with 1 if a state "
+        "is lost.",
     ),
     junit: Path | None = JUNIT,
     baseline: Path | None = asked(
-        "path", "", "Earlier report.json or output folder; a lower throughput is a failure."
+        "path", "", "Earlier report.json or output folder; fail if the throughput is lower."
     ),
     max_regression: float | None = asked(
-        "percentage", "", f"Fall of throughput that --baseline allows ({DEFAULT_REGRESSION})."
+        "percentage", "", "Loss of throughput that --baseline allows.", shown=DEFAULT_REGRESSION
     ),
-    jobs: int = asked("whole", "", "Models that are compiled at once.", 1, low=1),
+    jobs: int = asked("whole", "", "Number of models compiled in parallel.", 1, low=1),
     output_format: str = FORMAT,
     *,
     plugin: tuple[Path, ...],
 ) -> int:  # fmt: skip
     """Compile MODEL, an ONNX file or zoo:NAME, for a package of chips.
 
-    Writes a folder with one ONNX model per chip, a manifest and a report, whole or not at all,
-    and prints the report.
+    Writes a folder with one ONNX model per chip, a manifest and a report, and prints the report. A
+    failed compile writes no folder.
 
     Several models, or a folder with *.onnx files at any depth, are compiled one by one into
-    folders below OUTPUT, with a line each. One that fails does not stop the others.
+    folders below OUTPUT, with one line each. A failure does not stop the others.
     """
     from mcm_compiler.artifact.layout import page_path
     from mcm_compiler.ci.batch import Settings

@@ -13,14 +13,14 @@ from mcm_compiler.cli.verb import FORMAT, argument, verb
 def command(
     shell: str = argument(type=click.Choice(list(SHELLS))), output_format: str = FORMAT
 ) -> None:
-    """Print what SHELL reads to complete verbs, options and names.
+    """Print the script that completes verbs, options and names in a shell.
 
     \b
-    bash   eval "$(mcmc completion bash)"                  in ~/.bashrc
-    zsh    eval "$(mcmc completion zsh)"                   in ~/.zshrc, after compinit
-    fish   mcmc completion fish | source                   in ~/.config/fish/config.fish
+    bash   eval "$(mcmc completion bash)"       in ~/.bashrc
+    zsh    eval "$(mcmc completion zsh)"        in ~/.zshrc, after compinit
+    fish   mcmc completion fish | source        in ~/.config/fish/config.fish
 
-    Files of --plugin are not run for it: what they register is not offered.
+    Components of --plugin files are not completed, because these files are not run.
     """  # noqa: D301
     context = click.get_current_context()
     text = script(shell, context.find_root().command)

@@ -11,14 +11,14 @@ from mcm_compiler.text.option_fields import asked
 REGRESSION_EXIT = 1
 
 
-@verb()
+@verb(("diff before after", "diff before after --max-regression 3% --html diff.html"))
 def command(
     a: Path = FOLDER,
     b: Path = FOLDER,
     max_regression: float | None = asked(
-        "percentage", "", "Exit with 1 if the throughput of B is lower than that of A by more."
+        "percentage", "", "Exit with 1 if B's throughput is lower than A's by more than this."
     ),
-    html: Path | None = asked("new file", "", "Write a page to look at, too."),
+    html: Path | None = asked("new file", "", "Also write the comparison as a page."),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> int | None:
@@ -27,7 +27,7 @@ def command(
     Both were written by mcmc compile, or both by mcmc place; hashes and figures are checked. Ops
     are matched by name, and by structure where names differ.
 
-    Exits with 0, however they differ, unless --max-regression asks for more.
+    Exits with 0 unless --max-regression is exceeded.
     """
     from mcm_compiler.difference.compared import diff
     from mcm_compiler.difference.text import difference_view

@@ -20,19 +20,19 @@ from mcm_compiler.text.units import printable
 @verb(
     (
         "explore zoo:resnet50 --sweep chip.sram_mib=16,32,64",
-        "explore a.onnx b.onnx --sweep package.num_chips=4..36:8 --front throughput,chips",
-        "explore model.onnx --sweep chip.sram_mib=16,32 --json out.json --resume --force",
+        "explore a.onnx b.onnx --sweep package.num_chips=4..36:8",
+        "explore model.onnx --sweep chip.sram_mib=16,32 --json out.json --resume",
     )
 )
 def command(
     models: tuple[str, ...] = MODELS,
     asked_for: dict[str, Any] = fields_of(ExploreOptions),
     whole: bool = asked(
-        "flag", "", "Show the points that are not on the front, too.", default=False, flag="--all"
+        "flag", "", "Also show points that are not on the front.", default=False, flag="--all"
     ),
-    csv: Path | None = asked("new file", "", "Write all points as CSV, too."),
-    json_file: Path | None = asked("new file", "", "Write the result as JSON, too.", flag="--json"),
-    html: Path | None = asked("new file", "", "Write the result as a page with plots, too."),
+    csv: Path | None = asked("new file", "", "Also write all points as CSV."),
+    json_file: Path | None = asked("new file", "", "Also write the result as JSON.", flag="--json"),
+    html: Path | None = asked("new file", "", "Also write the result as a page with plots."),
     force: bool = FORCE,
     target: str = TARGET,
     options: CompileOptions = compile_options(),
@@ -41,8 +41,8 @@ def command(
     """Compile MODEL, an ONNX file or zoo:NAME, for many variants of a target.
 
     Prints the Pareto front of throughput, latency and resources, each point with its proven bound.
-    Nothing is emitted or verified. A variant that is no target, or that the model does not fit, is
-    named, and the rest goes on.
+    Nothing is emitted or verified. Invalid variants, and those the model does not fit, are listed
+    with the reason and skipped.
     """
     from mcm_compiler.exploration.explore import explore
 

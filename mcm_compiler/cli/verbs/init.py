@@ -15,22 +15,22 @@ from mcm_compiler.text.option_fields import asked
 from mcm_compiler.text.units import count_text, printable
 
 
-@verb(plugins=False)
+@verb(("init", "init models --target mcm36 --target mcm16"), plugins=False)
 def command(
     folder: Path = argument(type=FILE, default="."),
     targets: tuple[str, ...] = asked(
-        "patterns", "", "Name, or a TOML file. Repeatable.", ("mcm36",),
+        "patterns", "", "Target, listed by mcmc targets, or a TOML file. Repeatable.", ("mcm36",),
         flag="--target", shown="mcm36",
     ),
-    jobs: int = asked("whole", "", "Models that are looked at at once.", 1, low=1),
+    jobs: int = asked("whole", "", "Number of models read in parallel.", 1, low=1),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
-    """Write FOLDER/mcmc.toml, which names all models in FOLDER and sizes for them.
+    """Write FOLDER/mcmc.toml, which lists all models in FOLDER with sizes for their inputs.
 
-    Sizes come from test data next to a model, from its weights, and from runs in onnxruntime; each
-    has a comment that says so. What nothing determines is a guess by its name. Look at those, and
-    let `mcmc build` compile all models.
+    Sizes come from test data next to a model, from its weights, and from runs in onnxruntime; a
+    comment states the source of each. All others are guessed from their names: review those, then
+    run `mcmc build`.
     """
     from mcm_compiler.ci.processes import prepare_process
     from mcm_compiler.cli.many_models import each_shown

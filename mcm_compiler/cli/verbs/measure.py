@@ -27,41 +27,43 @@ SHOWN = 10
 def command(
     model: str = argument("MODEL|FOLDER", names="MODELS"),
     target: str = asked(
-        "text", "Target", "Of a MODEL that is not compiled yet: a name, or a TOML file.",
+        "text", "Target", "Target of an uncompiled MODEL, listed by mcmc targets, or a TOML file.",
         "cpu-ring", shown="cpu-ring", names="TARGETS FILE",
     ),
     device: str | None = asked(
-        "text", "Target", "Device that runs the chips' models.  [default: that of the target]",
-        names="DEVICES",
+        "text", "Target", "Device that runs the chips' models.", names="DEVICES",
+        shown="that of the target",
     ),
     inputs: Path | None = asked(
-        "path", "Input", "An .npz file with one array per model input.  [default: 2 random inputs]",
-        flag="--input", short="-i",
+        "path", "Input", "An .npz file with one array per model input.", flag="--input", short="-i",
+        shown="2 random inputs",
     ),
     busy: tuple[Path, ...] = asked(
-        "paths", "Input", "Busy times of the chips of FOLDER, from mcmc run --write-busy: nothing "
-        "runs, and kernels are updated by them. Repeatable.", flag="--busy",
+        "paths", "Input", "Busy times of the chips of FOLDER, from mcmc run --write-busy; updates "
+        "kernel times without a run. Repeatable.", flag="--busy",
     ),
     most: int | None = asked(
-        "whole", "Input", "Distinct kernels of each chip to time on a device without a profiler, "
-        "those whose times matter most.  [default: all]", low=1,
+        "whole", "Input", "Maximum number of distinct kernels timed per chip on a device without "
+        "a profiler; the most informative first.", low=1, shown="all",
     ),
     known: Path | None = asked(
-        "path", "Input", "For --most: kernels of other models to choose by, from mcmc calibrate."
+        "path", "Input", "Kernels of other models, from mcmc calibrate, to choose those of --most."
     ),
     scheduler: str | None = asked(
-        "text", "", "Address of a Dask scheduler, such as tcp://10.0.0.1:8786: one of its workers, "
-        "which sees the same files, measures the machine that it is on.",
+        "text", "", "Address of a Dask scheduler, such as tcp://10.0.0.1:8786; one of its workers, "
+        "which needs the same files, measures its machine.",
     ),
-    output: Path | None = asked("path", "", "Table to write (MODEL.TARGET.times.csv).", short="-o"),
+    output: Path | None = asked(
+        "path", "", "Table to write.", short="-o", shown="MODEL.TARGET.times.csv"
+    ),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
     """Measure the kernels of a compiled FOLDER, or of a MODEL, in place.
 
-    Each chip's model runs in sessions of its own, in child processes; the profile of a session
-    gives the time of every kernel. Writes a table for --cost-model, and the machine next to it.
-    After a crash the same command goes on with the sessions that are left.
+    Each chip's model runs in separate sessions, in child processes; the profile of a session
+    gives the time of every kernel. Writes a table for --cost-model, and a description of the
+    machine next to it. After a crash, the same command resumes with the remaining sessions.
     """
     from mcm_compiler.cli import show
     from mcm_compiler.cli.output_files import refuse_existing, write_with_parents

@@ -88,17 +88,17 @@ KINDS = {
 """By the word on the command line."""
 
 
-@verb(plugins=False)
+@verb(("new pass my-pass", "new strategy my-search -o plugins/my-search"), plugins=False)
 def command(
     kind: str = argument(type=click.Choice(list(KINDS))),
     name: str = argument(),
-    output: Path | None = asked("path", "", "Folder to write (NAME).", short="-o"),
+    output: Path | None = asked("path", "", "Folder to write.", short="-o", shown="NAME"),
     output_format: str = FORMAT,
 ) -> None:
-    """Write a plug-in to begin from: a distribution with a KIND named NAME, and its tests.
+    """Write a plug-in template: a distribution with a KIND named NAME, and its tests.
 
-    The folder holds pyproject.toml with the entry point, a package with the component, tests and
-    a README. `pip install -e FOLDER` makes the component known.
+    The folder has pyproject.toml with the entry point, a package with the component, tests and a
+    README. Install it with `pip install -e FOLDER`.
     """
     folder = output if output is not None else Path(name)
     files = write_plugin(kind, name, folder)

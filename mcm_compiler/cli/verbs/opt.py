@@ -18,15 +18,15 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.option_fields import asked
 
 
-@verb()
+@verb(("opt zoo:resnet50 --passes simplify,fuse", "opt model.onnx --passes simplify -o new.onnx"))
 def command(
     model: str = MODEL,
-    output: Path | None = asked("new model", "", "ONNX file to write, too.", short="-o"),
+    output: Path | None = asked("new model", "", "Also write an ONNX file.", short="-o"),
     force: bool = FORCE,
     target: str = TARGET,
     options: CompileOptions = compile_options(),
     print_after: tuple[str, ...] = PRINT_AFTER,
-    timings: bool = asked("flag", "", "Print the seconds of each pass to stderr."),
+    timings: bool = asked("flag", "", "Print the time of each pass to stderr."),
     output_format: str = FORMAT,
 ) -> None:
     """Run --passes on MODEL, an ONNX file or zoo:NAME, and print the model as text."""

@@ -37,16 +37,16 @@ def command(
     model: str = MODEL,
     target: str = TARGET,
     planner: str = asked(
-        "text", "Search", "Planner, with its options.", DEFAULT_PLANNER, shown=DEFAULT_PLANNER,
+        "text", "Search", "Planner with its options.", DEFAULT_PLANNER, shown=DEFAULT_PLANNER,
         metavar="NAME{...}", names="PLANNERS",
     ),
     plan_options: dict[str, Any] = fields_of(PlanOptions),
     why: tuple[str, ...] = asked(
-        "patterns", "", "Print what forces or forbids a choice instead of a plan. Repeatable.", (),
-        metavar="TENSOR.DIM",
+        "patterns", "", "Explain what forces or forbids this division; print no plan. Repeatable.",
+        (), metavar="TENSOR.DIM",
     ),
     plan_file: Path | None = asked(
-        "path", "Search", "Take this plan, search none.", flag="--plan"
+        "path", "Search", "Use this plan instead of a search.", flag="--plan"
     ),
     output: Path | None = asked("new file", "", "Write the plan as JSON.", short="-o"),
     annotated: Path | None = asked(
@@ -57,15 +57,15 @@ def command(
         CompileOptions, "dims", "shapes", "cost_model", "fallback"
     ),
     sensitivities: bool = asked(
-        "flag", "", "Also plan for twice and half of each resource of the cluster.",
+        "flag", "", "Also show the effect of twice and half of each resource of the cluster.",
     ),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
     """Plan how MODEL, a file or zoo:NAME, uses the devices of a target.
 
-    Data parallelism, ops that are divided over devices, and a pipeline, together. mcmc compile
-    --plan puts a plan for a package of chips to work.
+    A plan combines data parallelism, operator parallelism and a pipeline. Apply a plan for a
+    package of chips with `mcmc compile --plan`.
     """  # fmt: skip
     from mcm_compiler.api import import_named
     from mcm_compiler.cli.output_files import diagnosed_writes

@@ -29,32 +29,31 @@ DEFAULT_COSTS = {"period": "device-placement", "latency": "device-latency"}
 def command(
     problem: Path = FOLDER,
     objective: str = asked(
-        "choice", "Search", "What is to be small: time per sample of a full pipeline, or time of "
-        "one sample alone.", "period", choices=("period", "latency"),
+        "choice", "Search", "Minimise: period (time per sample of a full pipeline) or latency (one "
+        "sample alone).", "period", choices=("period", "latency"),
     ),
     cost: str | None = asked(
-        "text", "Search", "Of the period device-placement (default; compute and communication of a "
-        "device add up) or ring (they overlap), of the latency device-latency.",
-        names="PLACEMENT_COSTS",
+        "text", "Search", "Cost model. period: device-placement (compute + communication) or ring "
+        "(max of both); latency: device-latency.", names="PLACEMENT_COSTS", metavar="NAME",
+        shown="device-placement or device-latency",
     ),
     options: dict[str, Any] = fields_of(PlacementOptions),
     max_accelerators: int | None = asked(
-        "whole", "Target", "Instead of the file's maxFPGAs.", low=0, high=4096
+        "whole", "Target", "Number of accelerators.", low=0, high=4096, shown="maxFPGAs of the file"
     ),
     max_cpus: int | None = asked(
-        "whole", "Target", "Instead of the file's maxCPUs.", low=0, high=4096
+        "whole", "Target", "Number of CPUs.", low=0, high=4096, shown="maxCPUs of the file"
     ),
     assignment_out: Path | None = asked(
-        "new file", "", "Write the device of each node as CSV, or as JSON to a name that ends in "
-        ".json.",
+        "new file", "", "Also write the device of each node: JSON for a name in .json, else CSV."
     ),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
     """Place the operators of PROBLEM, a JSON file, on accelerators and CPUs.
 
-    The file has the form of the inputs of Tarnawski et al. 2020. Prints the period or the latency,
-    the device of each operator, and a proven lower bound.
+    The file has the input format of Tarnawski et al. 2020. Prints the period or latency, the device
+    of each operator, and a proven lower bound.
     """
     from mcm_compiler.cli.output_files import write_assignment
     from mcm_compiler.contracts.placement import (

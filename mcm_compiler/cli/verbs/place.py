@@ -28,32 +28,32 @@ TRAINING = "differentiate"
 def command(
     model: str = MODEL,
     target: str = asked(
-        "text", "Target", "Name of a box, or a TOML file.", "box-2gpu", shown="box-2gpu",
-        names="TARGETS FILE",
+        "text", "Target", "Host with CPUs and GPUs, listed by mcmc targets, or a TOML file.",
+        "box-2gpu", shown="box-2gpu", names="TARGETS FILE",
     ),
     training: bool = asked(
-        "flag", "Input", "Place a step of training: MODEL gives a loss, and weights become inputs.",
+        "flag", "Input", "Place a training step: MODEL computes a loss; weights become inputs.",
     ),
     differentiate: str | None = asked(
-        "text", "Input", "The same with options of the pass differentiate, such as "
+        "text", "Input", "Like --training, with options of the pass differentiate, such as "
         "'{optimizer=sgd}'.", metavar="{...}",
     ),
     asked_for: dict[str, Any] = fields_of(PlaceOptions),
     output: Path | None = asked(
-        "path", "", "The folder to write; without it the report alone is printed.", short="-o"
+        "path", "", "Folder to write.", short="-o", shown="print the report only"
     ),
     html: bool = HTML,
     sensitivities: bool = asked(
-        "flag", "", "Also place for twice and half of each resource of the host.",
+        "flag", "", "Also show the effect of twice and half of each resource of the host.",
     ),
-    timings: bool = asked("flag", "", "Print seconds by stage."),
+    timings: bool = asked("flag", "", "Print the time of each stage to stderr."),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
     """Place the ops of MODEL, a file or zoo:NAME, on the CPUs and GPUs of one machine.
 
-    Prints how long a step takes and what no placement can be faster than. OUTPUT gets the device of
-    each op, settings for onnxruntime and OpenVINO, and a model for each segment of the step.
+    Prints the time of a step and a proven lower bound. The output folder has the device of each op,
+    settings for onnxruntime and OpenVINO, and a model for each segment of the step.
     """  # fmt: skip
     from mcm_compiler.artifact.layout import page_path
     from mcm_compiler.cli.output_files import refuse_existing
@@ -64,7 +64,7 @@ def command(
     from mcm_compiler.variants.plan_changes import change_rows
 
     if html and output is None:
-        raise click.UsageError("--html needs -o, the folder that the page stands beside")
+        raise click.UsageError("--html needs -o, the folder next to which the page is written")
     if "times" in asked_for:
         asked_for["times"] = _measured(asked_for["times"])
     made = f"{TRAINING}{differentiate or ''}" if training or differentiate else None

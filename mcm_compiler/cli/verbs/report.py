@@ -17,18 +17,16 @@ if TYPE_CHECKING:
     from mcm_compiler.checking.entry.gate import OpenedFolder
 
 
-@verb()
+@verb(("report out", "report out --full", "report out --html out.html"))
 def command(
     folder: Path = FOLDER,
-    html: Path | None = asked(
-        "new file", "", "Write a page to look at, too: one file, no network."
-    ),
+    html: Path | None = asked("new file", "", "Also write the report as a self-contained page."),
     full: bool = FULL,
     profile: str | None = PROFILE,
     force: bool = FORCE,
     output_format: str = form_of_result("markdown"),
 ) -> None:
-    """Show the report of FOLDER, whose hashes and figures are checked, or of a report.json file."""
+    """Show the report of FOLDER after checking its hashes and figures, or of a report.json file."""
     from mcm_compiler.artifact import layout
     from mcm_compiler.artifact.manifest import damaged, other_folder
     from mcm_compiler.artifact.profiles import profile_folder
@@ -80,6 +78,7 @@ def _show_other(folder: OtherFolder, output_format: str, html: Path | None, full
 def _read(path: Path) -> tuple[dict[str, Any], Diagnostic | None, OpenedFolder | None]:
     """The report of a folder whose figures hold, or of a file; what was not checked; the folder."""
     from mcm_compiler.artifact import layout
+    from mcm_compiler.artifact.manifest import no_output_folder
     from mcm_compiler.checking.entry.gate import bare_report_note, open_folder, read_report
     from mcm_compiler.checking.figures_check import check_stored_figures
 
@@ -87,4 +86,6 @@ def _read(path: Path) -> tuple[dict[str, Any], Diagnostic | None, OpenedFolder |
     if path.is_dir() or (path.name == layout.REPORT and (beside / layout.MANIFEST).exists()):
         opened = open_folder(beside, further=True)
         return opened.report, check_stored_figures(opened), opened
+    if not path.exists():
+        raise no_output_folder(path)
     return read_report(path), bare_report_note(path), None

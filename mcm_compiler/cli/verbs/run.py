@@ -16,41 +16,48 @@ if TYPE_CHECKING:
     from mcm_compiler.checking.entry.run_pipelined import PipelinedRun
 
 
-@verb(plugins=False)
+@verb(
+    (
+        "run out -i sample.npz -o outputs.npz",
+        "run decoder -i tokens.npz --steps 8 -o outputs.npz",
+        "run out --pipelined --html measured.html",
+    ),
+    plugins=False,
+)
 def command(
     folder: Path = FOLDER,
     input_path: Path | None = asked(
-        "path", "", "One array per model input; where the folder has rounds of L inferences, also "
-        "with a leading axis of a multiple of L.  [default: 2 random inputs with --pipelined]",
-        flag="--input", short="-i",
+        "path", "Input", "An .npz file with one array per model input; if the folder computes L "
+        "inferences a round, a leading axis of a multiple of L is allowed.", flag="--input",
+        short="-i", shown="2 random inputs with --pipelined, else required",
     ),
-    output: Path | None = asked("new file", "", "The .npz file for the outputs.", short="-o"),
+    output: Path | None = asked("new file", "", "Write the outputs to this .npz file.", short="-o"),
     steps: int = asked(
-        "whole", "", "Number of decode steps of one sequence, each on the states of the step "
-        "before; an array with a leading axis of this length has one entry per step.",
+        "whole", "Input", "Number of decode steps; arrays with a leading axis of this length "
+        "supply one entry per step.",
         1, low=1, high=4096,
     ),
     profile: str | None = PROFILE,
     states: Path | None = asked(
-        "path", "", "An .npz file that -o wrote: its states are those before the first step."
+        "path", "Input", "An .npz file written by -o, whose states precede the first step."
     ),
     pipelined: bool = asked(
-        "flag", "", "Run each chip as a process pinned to a core, and measure period and load.",
+        "flag", "Target", "Run each chip as a process pinned to a core; measure period and load.",
         default=False,
     ),
     inferences: int = asked(
-        "whole", "", "Inferences that --pipelined measures, in 3 blocks of at least 40 rounds.",
+        "whole", "Target", "Inferences measured by --pipelined, in 3 blocks of at least 40 rounds.",
         120, low=1, high=1_000_000,
     ),
     scheduler: str | None = asked(
-        "text", "", "Address of a Dask scheduler whose workers run the chips of --pipelined, such "
-        "as tcp://10.0.0.1:8786.",
+        "text", "Target", "Address of a Dask scheduler whose workers run the chips of --pipelined, "
+        "such as tcp://10.0.0.1:8786.",
     ),
     write_busy: Path | None = asked(
-        "new file", "", "Write busy times of chips for mcmc measure --busy (with --pipelined)."
+        "new file", "", "Write busy times of chips, for mcmc measure --busy (with --pipelined)."
     ),
     html: Path | None = asked(
-        "new file", "", "Write the page of FOLDER with what --pipelined measured."
+        "new file", "", "Write the report page with the measurements of --pipelined."
     ),
     force: bool = FORCE,
     output_format: str = FORMAT,

@@ -11,11 +11,11 @@ from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, verb
 from mcm_compiler.text.option_fields import asked
 
 
-@verb()
+@verb(("simulate out", "simulate out --inferences 200 --trace run.pftrace"))
 def command(
     folder: Path = FOLDER,
     inferences: int = asked(
-        "whole", "", "Inferences that enter as fast as the package takes them.",
+        "whole", "", "Number of inferences, which enter as fast as the package accepts them.",
         64, low=1, high=100_000,
     ),
     trace: Path | None = asked(
@@ -24,10 +24,10 @@ def command(
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
-    """Simulate FOLDER from its files alone: throughput, latency, and what each chip does.
+    """Simulate FOLDER from its files alone: throughput, latency, and the activity of each chip.
 
-    The files are compared with the hashes of the manifest before anything is simulated. Of a folder
-    of mcmc place it is one step that is simulated, and the chain of ops that its time is made of.
+    File hashes are checked against the manifest first. For a folder of mcmc place, one step is
+    simulated, and the critical path of its ops is shown.
     """
     from mcm_compiler.artifact.manifest import other_folder
     from mcm_compiler.checking.entry.run_folder import read_compiled, simulation_data

@@ -47,23 +47,23 @@ def command(
         "[NAME]", required=False, names="TRAINERS"
     ),
     output: Path | None = asked(
-        "path", "", "Folder of the training; holds the policy.", short="-o"
+        "path", "", "Output folder of the training, with the policy.", short="-o"
     ),
     settings: tuple[tuple[str, str], ...] = asked(
-        "settings", "", "An option of the trainer. Repeatable.", (),
+        "settings", "", "Option of the trainer. Repeatable.", (),
         flag="--set", metavar="OPTION=VALUE",
     ),
     options: dict[str, Any] = fields_of(TrainingRequest),
     tensorboard: Path | None = asked(
-        "path", "", "Folder for event files with the training's curves, for TensorBoard."
+        "path", "", "Folder for TensorBoard event files with the training curves."
     ),
     old: dict[str, str] = _OLD,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
-    """Train NAME, or NAME{option=value,...}; without a name, list what can be trained.
+    """Train NAME, or NAME{option=value,...}; without a name, list the trainers.
 
-    What is trained comes with the compiler; training is for other packages, models or recipes. A
-    training that was stopped goes on with --resume, and ends as if it had never been.
+    Trained components come with the compiler; train your own for other packages, models or recipes.
+    --resume continues an interrupted training, and gives the same result as an uninterrupted one.
     """
     if trainer is None:
         if output is not None:

@@ -16,19 +16,19 @@ from mcm_compiler.text.option_fields import asked
 from mcm_compiler.text.units import printable
 
 
-@verb()
+@verb(("view out --open", "view out --port 8000"))
 def command(
     folder: Path = FOLDER,
-    port: int | None = asked("whole", "", "Port to serve at (a free one).", low=0, high=65535),
+    port: int | None = asked("whole", "", "Port.", low=0, high=65535, shown="a free one"),
     open_browser: bool = asked(
-        "flag", "", "Open the page in the browser of this machine.", default=False, flag="--open"
+        "flag", "", "Open the page in the local browser.", default=False, flag="--open"
     ),
     output_format: str = FORMAT,
 ) -> None:
-    """Serve the page of FOLDER to the browsers of this machine; new compiles are seen at once.
+    """Serve the report page of FOLDER to local browsers; new compiles appear at once.
 
-    The address is printed; Ctrl-C ends. Hashes and figures of the folder are checked, as by `mcmc
-    report`.
+    Prints the address, and runs until Ctrl-C. Hashes and figures of the folder are checked, as by
+    `mcmc report`.
     """
     from mcm_compiler.viewing.page_server import PageServer, WatchedPage
 

@@ -81,7 +81,7 @@ def _too_few(held: int, needed: int) -> Diagnostic:
         f"{count_text(held, 'sequence')} in flight keep the chips busy for a part of the time; "
         f"{needed} would for all of it",
         at="states on their chips",
-        hint=f"--sequences {needed} makes placing leave room for them",
+        hint=f"re-run `mcmc compile` with --sequences {needed}, which reserves memory for them",
     )
 
 

@@ -89,9 +89,17 @@ def test_an_unknown_name_gets_the_nearest_ones(registry: Registry[Any]) -> None:
         registry.get("uper")
     assert _code(caught) == "MCM-U003"
     (found,) = caught.value.diagnostics
-    assert found.message == "unknown thing 'uper'; known: missing, renamed, upper"
-    assert (found.hint or "").startswith("did you mean upper?")
+    assert found.message == "unknown thing 'uper'; did you mean upper?"
+    assert (found.hint or "").startswith("known: missing, renamed, upper;")
     assert "--plugin" in (found.hint or "")
+
+
+def test_an_unknown_name_is_not_followed_by_all_where_a_verb_lists_them() -> None:
+    with pytest.raises(CompileError) as caught:
+        REGISTRIES["zoo"].get("resnet5")
+    (found,) = caught.value.diagnostics
+    assert found.message.startswith("unknown zoo model 'resnet5'; did you mean resnet50")
+    assert (found.hint or "").startswith("`mcmc zoo` lists them;")
 
 
 def test_a_component_whose_module_is_missing(registry: Registry[Any]) -> None:

@@ -14,7 +14,7 @@ from mcm_compiler.cli.verb import FORMAT, argument, verb
 
 @verb()
 def costs(output_format: str = FORMAT) -> None:
-    """List the cost models for --cost-model, and their options with defaults."""
+    """List the cost models for --cost-model, with their options and defaults."""
     from mcm_compiler.cli import listing
 
     listing.show_registry("cost-model", "cost_models", output_format)
@@ -22,7 +22,7 @@ def costs(output_format: str = FORMAT) -> None:
 
 @verb()
 def passes(output_format: str = FORMAT) -> None:
-    """List the passes, their options with defaults, and the distribution they come from."""
+    """List the passes with their options and defaults, and the distribution of each."""
     from mcm_compiler.cli import listing
 
     def describe(name: str, cls: Any) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def strategies(output_format: str = FORMAT) -> None:
 
 @verb(plugins=False)
 def version(output_format: str = FORMAT) -> None:
-    """Show the versions of the compiler and of what it runs on."""
+    """Show the versions of the compiler and its dependencies."""
     from mcm_compiler.report.versions import compiled_kernels, versions
 
     kernels = compiled_kernels()
@@ -65,7 +65,7 @@ def version(output_format: str = FORMAT) -> None:
     show_table([*rows, ("kernels", kernels)])
 
 
-@verb(plugins=False)
+@verb(("explain MCM-P003", "explain | grep memory"), plugins=False)
 def explain(
     code: str | None = argument(required=False, names="CODES"), output_format: str = FORMAT
 ) -> None:
@@ -84,12 +84,11 @@ def explain(
     if entry is None:
         family = [known for known in entries if known[:5] == code[:5].upper()]
         near = difflib.get_close_matches(code.upper(), family or entries, n=3, cutoff=0.7)
+        suggested = f"; did you mean {' or '.join(near)}?" if near else ""
         raise CompileError.of(
             "MCM-U023",
-            f"no diagnostic has the code {quote(code)}",
-            hint=f"did you mean {', '.join(near)}?"
-            if near
-            else "mcmc explain lists all codes; a plug-in documents its own",
+            f"unknown diagnostic code {quote(code)}{suggested}",
+            hint="`mcmc explain` lists all codes; codes of a plug-in are in its documentation",
         )
     if output_format == "json":
         show_json(dataclasses.asdict(entry))

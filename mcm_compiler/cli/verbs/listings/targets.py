@@ -20,11 +20,15 @@ _LISTED = ("sram_bytes", "link_bytes_per_s", "hop_latency_s", "host_io")
 """Limits of a package of chips in the list, besides their number."""
 
 
-@verb(kind=VerbWithParts, invoke_without_command=True)
+@verb(
+    ("targets", "targets show mcm36", "targets show mcm36 --toml", "targets validate mine.toml"),
+    kind=VerbWithParts,
+    invoke_without_command=True,
+)
 def command(output_format: str = FORMAT) -> None:
-    """List packages of chips and clusters, show all numbers of one, or validate a file.
+    """List packages of chips and clusters, show all parameters of one, or validate a file.
 
-    A TOML file may stand wherever the name of a package may.
+    A TOML file is accepted wherever the name of a package is.
     """
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is None:
@@ -33,13 +37,13 @@ def command(output_format: str = FORMAT) -> None:
         raise click.UsageError(f"--format belongs behind '{ctx.invoked_subcommand}'.", ctx)
 
 
-@verb(short_help="Show all numbers of a package.")
+@verb(short_help="Show all parameters of a package.")
 def show(
     target: str = argument(names="TARGETS FILE"),
-    toml: bool = asked("flag", "", "Print the description that the package is made from."),
+    toml: bool = asked("flag", "", "Print the TOML description of the package."),
     output_format: str = FORMAT,
 ) -> None:
-    """Show all numbers of a package, those that follow from others included."""
+    """Show all parameters of a package, including derived ones."""
     from mcm_compiler.cli.show import show_json
     from mcm_compiler.components.target_loading import load_package
 
@@ -54,9 +58,9 @@ def show(
         _show_details(loaded)
 
 
-@verb(short_help="Say what is wrong with a description, if anything.")
+@verb(short_help="Validate a target description.")
 def validate(file: Path = argument(type=FILE), output_format: str = FORMAT) -> None:
-    """Say whether a description is right, or everything that is wrong with it."""
+    """Validate a target description, and list all its errors."""
     from mcm_compiler.cli.show import show_json
     from mcm_compiler.components.cost_files import user_files
     from mcm_compiler.components.target_loading import package_from_text

@@ -13,16 +13,16 @@ from mcm_compiler.text.option_fields import asked
 from mcm_compiler.text.units import printable
 
 
-@verb()
+@verb(("zoo", "zoo resnet50", "zoo 'gpt2{layers=2}' -o gpt2.onnx"))
 def command(
     name: str | None = argument(required=False, names="ZOO"),
     output: Path | None = asked("new model", "", "ONNX file to write.", short="-o"),
     seed: int | None = asked("whole", "", "Seed of the random weights.", low=0, high=2**63 - 1),
-    shape_only: bool = asked("flag", "", "Weights with shapes but no values: a tiny file."),
+    shape_only: bool = asked("flag", "", "Write weights without values: a small file."),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:
-    """List the zoo; show the options of NAME; or write NAME{option=value,...} to a file."""
+    """List the zoo, show the options of NAME, or write NAME{option=value,...} to a file."""
     if name is None:
         if output is not None:
             raise click.UsageError("-o needs the name of a model")

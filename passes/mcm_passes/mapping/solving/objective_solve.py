@@ -45,7 +45,7 @@ def require_able(
     if not isinstance(mapping, KnowsObjectives):
         raise CompileError.of(
             "MCM-P061",
-            f"{objective} is asked for, and nothing tells latencies on machines of the family "
+            f"{objective} is asked for, and no model predicts latencies on machines of the family "
             f"{quote(problem.family)}",
             at="option objective",
         )
@@ -190,7 +190,7 @@ def _stronger(
     if bound.seconds > value * (1.0 + 1e-9):
         raise CompileError.of(
             "MCM-P009",
-            f"strategy '{strategy_text}' claims that nothing comes to less than "
+            f"strategy '{strategy_text}' claims that nothing is below "
             f"{bound.seconds:.9g}, and returned a partition of {value:.9g}",
             at="option partitioner",
         )

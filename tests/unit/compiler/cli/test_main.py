@@ -62,6 +62,7 @@ def test_every_verb_has_a_command_with_help_and_formats(verb: str) -> None:
     assert result.exit_code == 0
     assert f"Usage: mcmc {verb}" in result.stdout
     assert "--format" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
 
 
 def test_without_a_verb_the_help_is_shown() -> None:
@@ -262,7 +263,7 @@ def test_what_is_left_at_the_end_is_not_looked_at_once_more() -> None:
     assert done.stdout.splitlines()[-2:] == ["frozen", "True"]
 
 
-def test_a_reader_that_goes_away_is_told_in_one_line() -> None:
+def test_a_reader_that_exits_ends_the_command_silently() -> None:
     read, write = os.pipe()
     os.close(read)
     code = "import sys; from mcm_compiler.cli.main import main; sys.argv[1:] = ['explain']; main()"
@@ -270,10 +271,7 @@ def test_a_reader_that_goes_away_is_told_in_one_line() -> None:
         [sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True, check=False
     )
     os.close(write)
-    assert done.stderr.splitlines() == [
-        "error[MCM-U052]: standard output cannot be written: Broken pipe"
-    ]
-    assert done.returncode == 1
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_names_that_the_terminal_cannot_encode_are_escaped() -> None:

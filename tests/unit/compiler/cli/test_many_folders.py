@@ -99,7 +99,10 @@ def test_a_single_folder_keeps_its_lines_and_gets_junit(folders):
     done = check("out/a", "--junit", "one.xml")
     assert done.stdout.splitlines()[-1] == "out/a holds"
     assert ET.parse("one.xml").getroot()[0].get("failures") == "0"
-    assert check("nowhere", "--junit", "one.xml").exit_code == 1
+    missing = check("nowhere", "--junit", "one.xml")
+    assert missing.exit_code == 1
+    assert "error[MCM-A004]: no such folder\n  at: nowhere\n" in missing.stderr
+    assert "hint: write it with `mcmc compile MODEL -o nowhere`" in missing.stderr
     case = ET.parse("one.xml").getroot()[0][0]
     assert case.find("failure").get("type") == "MCM-A004"
 

@@ -125,23 +125,23 @@ def test_a_channel_that_several_routes_share_may_have_a_root_in_front():
         ({"channel_latency_s": np.full(6, np.inf)}, "a latency is negative or infinite"),
         (
             {"channel_ends": np.full((6, 2), 3, np.int32)},
-            "a channel ends at a place beside the 3 devices, host and memory",
+            "a channel ends at none of the 3 devices, host and memory",
         ),
         (
             {"channel_ends": np.full((6, 2), -5, np.int32)},
-            "a channel ends at a place beside the 3 devices, host and memory",
+            "a channel ends at none of the 3 devices, host and memory",
         ),
         (
             {"routes": LINE.routes._replace(channels=LINE.routes.channels + 6)},
-            "a route names a channel beside the 6 that there are",
+            "a route names none of the 6 channels",
         ),
         (
             {"routes": LINE.routes._replace(end=LINE.routes.end + 100)},
-            "a route begins or ends beside the channels of all routes",
+            "a route begins or ends outside of the channels of all routes",
         ),
         (
             {"routes": LINE.routes._replace(begin=LINE.routes.end + 1)},
-            "a route begins or ends beside the channels of all routes",
+            "a route begins or ends outside of the channels of all routes",
         ),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_chip_that_is_not_full_has_what_it_waits_for(waits: tuple[str, ...], c
     assert found is not None
     assert found["sets_period"] is False
     assert found["text"] == (
-        "chip 0 is busy 60.0 us of every 125 us (48.0 %); it waits 60.0 us for room in buffers; "
+        "chip 0 is busy 60.0 us of every 125 us (48.0 %); it waits 60.0 us for buffer space; "
         f"as nothing is busy all the time, {cause} sets the period"
     )
 

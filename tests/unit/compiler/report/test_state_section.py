@@ -55,7 +55,7 @@ WAITS = {"tpot_s": 4e-3, "ttft_s": 0.1, "context": 32, "users": 3, "limited_by":
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        ({}, "up to 3 users that memory has room for"),
+        ({}, "up to 3 users that fit in memory"),
         ({"ttft": 1.0, "tpot": 5e-3}, "up to 3 users within tpot 5.00 ms and ttft 1.00 s"),
     ],
 )

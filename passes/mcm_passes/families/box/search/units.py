@@ -198,7 +198,7 @@ def layers_of_all(problem: StepProblem) -> Ints:
     known = np.flatnonzero(problem.layer >= 0)
     if not has_layers(problem):
         raise CompileError.of(
-            "MCM-D050", "no op's name tells which layer it belongs to", at="placer expert"
+            "MCM-D050", "no op's name shows the layer of the op", at="placer expert"
         )
     count = problem.num_ops
     graph = quotient(problem.edges, edge_bytes(problem), np.arange(count), count)

@@ -108,7 +108,7 @@ def search_ideals(known: Search, most_ideals: int, most_windows: int) -> str:
     chains = f"chains of {count_text(lattice.count, 'order ideal')}"
     argument = f"best of all {chains}" if optimal else f"slower are all {chains}"
     if strict:
-        argument += ", with detours beside dependencies left out"
+        argument += ", without detours around dependencies"
     known.prove(LowerBound(min(found.value, known.best_period_s), argument, PROOF))
     if known.best is None:
         return "none is known, and it is unproven that none exists"

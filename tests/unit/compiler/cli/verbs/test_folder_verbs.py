@@ -396,4 +396,4 @@ def test_a_damaged_report_is_a_diagnostic(tmp_path: Path, text: str) -> None:
 def test_a_report_that_is_not_there(tmp_path: Path) -> None:
     result = _invoke("report", str(tmp_path / "gone"))
     assert result.exit_code == 1
-    assert "error[MCM-A005]" in result.stderr
+    assert "error[MCM-A004]: no such folder" in result.stderr

@@ -271,4 +271,4 @@ def test_explain_an_unknown_code_tells_near_ones() -> None:
     assert result.exit_code == 1
     assert "error[MCM-U023]" in result.stderr
     assert "MCM-A00" in result.stderr.split("did you mean")[1]
-    assert "mcmc explain lists all codes" in _invoke("explain", "zzz").stderr
+    assert "`mcmc explain` lists all codes" in _invoke("explain", "zzz").stderr
