@@ -91,7 +91,7 @@ class Picture:
 
 
 PICTURES = (
-    Picture("report-answers.png", "bert-large.html", None, 900),
+    Picture("report-answers.png", "bert-large.html", None, 1240),
     Picture("report-timeline.png", "bert-large.html", "#timeline", 900),
     Picture("build-index.png", "project/build/mcmc/index.html", None, 900),
 )
