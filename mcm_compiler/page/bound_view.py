@@ -17,7 +17,7 @@ from mcm_compiler.report.hardware.sensitivity_section import (
     sensitivity_table,
 )
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
-from mcm_compiler.report.sentences import DIVISION_SECTION
+from mcm_compiler.report.sentences import DIVISION_SECTION, kernel_phrase
 from mcm_compiler.report.state_section import SIZE_HEADS, SIZE_TITLE, size_table, state_rows
 from mcm_compiler.report.verdict import claims, words
 from mcm_compiler.text.headline import line_text
@@ -33,14 +33,14 @@ def bottleneck_section(compiled: Compiled) -> Section | None:
     if ops := worst["heaviest_ops"]:
         rows = [
             (
-                op["name"],
+                kernel_phrase(op),
                 str(op["ops"]),
                 seconds_text(op["seconds"]),
                 percent_text(op["seconds"] / worst["busy_s"] if worst["busy_s"] else None),
             )
             for op in ops
         ]
-        heads = ("kernel, by its last op", "ops", "time", "of the chip's work")
+        heads = ("kernel", "ops", "time", "of the chip's work")
         tables.append(Table(heads, tuple(rows), frozenset({1, 2, 3}), "Longest kernels"))
     if tensors := worst["heaviest_tensors"]:
         rows = [(t["name"], bytes_text(t["bytes"])) for t in tensors]

@@ -18,7 +18,7 @@ from mcm_compiler.contracts.target import kind_names_of, machine_of
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, place_text
 from mcm_compiler.page.contents import STALLS, Compiled, Section, Table, View
 from mcm_compiler.report.details import LINK_HEADS, link_cells
-from mcm_compiler.report.sentences import place_name, role_sentence, round_of
+from mcm_compiler.report.sentences import kernel_phrase, place_name, role_sentence, round_of
 from mcm_compiler.report.verdict.bottleneck_line import ENGINES
 from mcm_compiler.text.units import bytes_text, percent_text, seconds_text
 
@@ -222,7 +222,7 @@ def _details(row: Row, kinds: Sequence[str]) -> list[list[Any]]:
     ]
     if heaviest:
         facts.append(
-            ["longest kernel", f"{heaviest['name']} ({seconds_text(heaviest['seconds'])})"]
+            ["longest kernel", f"{kernel_phrase(heaviest)} ({seconds_text(heaviest['seconds'])})"]
         )
     return facts
 

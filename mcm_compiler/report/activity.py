@@ -4,27 +4,38 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
+
+import onnx_ir as ir
 
 from mcm_compiler.contracts.program import (
     ChipProgram,
+    Kernel,
     LinkActivity,
     LoweredProgram,
     SimulationResult,
     Transfer,
 )
 from mcm_compiler.diagnostics import quote
+from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
 from mcm_compiler.report.hardware.figures import without_dust
 from mcm_compiler.report.records.activity import ChipRow, LinkRow, LoadedTensor, OpRow
 from mcm_compiler.text.json_text import row_of
 from mcm_compiler.text.units import bytes_text, count_text, percent_text
 
+MAC_OPS = frozenset(
+    {"Conv", "ConvInteger", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger", "QLinearConv",
+     "QLinearMatMul"}
+)  # fmt: skip
+"""Types of ops on the MAC array, which dominate the kernels that they are in."""
+
 
 def chip_rows(
     simulation: SimulationResult | None,
     program: LoweredProgram | None,
-    ops_of: Mapping[int, int],
+    graphs: Mapping[int, ir.Graph],
     sram_bytes: Sequence[int] | None,
 ) -> list[ChipRow]:
     """One row per used chip, ascending; entries are None where nothing computed them.
@@ -32,13 +43,14 @@ def chip_rows(
     Args:
         simulation: gives busy and stall times.
         program: gives kernels and memory.
-        ops_of: placed ops by chip, from the split models; empty where the graph was not split.
+        graphs: the chips' models by chip; empty where the graph was not split.
         sram_bytes: `[num_chips]`, SRAM of each chip, or None where the target is unknown.
     """
     activities = {chip.chip: chip for chip in simulation.chips} if simulation else {}
     programs = {chip.chip: chip for chip in program.chips} if program else {}
+    ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
     rows: list[ChipRow] = []
-    for chip in sorted({*activities, *programs, *ops_of}):
+    for chip in sorted({*activities, *programs, *graphs}):
         activity, lowered = activities.get(chip), programs.get(chip)
         row: Any = dict.fromkeys(ChipRow.__annotations__)
         row |= {"chip": chip, "ops": ops_of.get(chip)}
@@ -60,7 +72,7 @@ def chip_rows(
                 "kernels": len(lowered.kernels),
                 "weight_bytes": lowered.weight_bytes,
                 "sram_high_water_bytes": lowered.high_water_bytes,
-                "heaviest_op": next(iter(heaviest_ops(lowered, 1)), None),
+                "heaviest_op": next(iter(heaviest_ops(lowered, 1, graphs.get(chip))), None),
             }
         rows.append(row)
     return rows
@@ -84,13 +96,31 @@ def share(busy_s: float, simulation: SimulationResult) -> float | None:
     return busy_s / simulation.period_s if simulation.period_s > 0 else None
 
 
-def heaviest_ops(program: ChipProgram | None, count: int) -> list[OpRow]:
-    """The kernels that take a chip's time, longest first; ties in program order."""
+def heaviest_ops(
+    program: ChipProgram | None, count: int, graph: ir.Graph | None = None
+) -> list[OpRow]:
+    """The kernels that take a chip's time, longest first; ties in program order.
+
+    Args:
+        program: of the chip.
+        count: how many to return.
+        graph: the chip's model, which has the types of ops.
+    """
     kernels = sorted(program.kernels, key=lambda kernel: -kernel.duration_s) if program else []
-    return [
-        {"name": kernel.name, "ops": len(kernel.nodes), "seconds": kernel.duration_s}
-        for kernel in kernels[:count]
-    ]
+    types = {node.name: node.op_type for node in graph or ()}
+    return [_kernel_row(kernel, types) for kernel in kernels[:count]]
+
+
+def _kernel_row(kernel: Kernel, types: Mapping[str | None, str]) -> OpRow:
+    row: OpRow = {"name": kernel.name, "ops": len(kernel.nodes), "seconds": kernel.duration_s}
+    known = [name for name in kernel.nodes if name in types]
+    if len(kernel.nodes) > 1 and known:
+        known.sort(key=lambda name: types[name] not in MAC_OPS)
+        row["kinds"] = [*dict.fromkeys(types[name] for name in known)]
+        scopes = zip(*(name.split("/")[:-1] for name in kernel.nodes), strict=False)
+        shared = takewhile(lambda parts: len({*parts}) == 1, scopes)
+        row["layer"] = "/".join(parts[0] for parts in shared) or known[0]
+    return row
 
 
 def heaviest_tensors(

@@ -20,12 +20,12 @@ from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
 from mcm_compiler.report import activity
 from mcm_compiler.report.advice.moves import Moves, find_moves, move_row, pin_of, pinned_row
-from mcm_compiler.report.sentences import resource_name
+from mcm_compiler.report.sentences import kernel_phrase, resource_name
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
 if TYPE_CHECKING:
     from mcm_compiler.certificate.claims import Certificate
-    from mcm_compiler.report.records.activity import Bottleneck, MoveRow, OpRow, PinnedMoveRow
+    from mcm_compiler.report.records.activity import Bottleneck, MoveRow, PinnedMoveRow
 
 LISTED = 3
 """Ops or tensors that the bottleneck names."""
@@ -86,7 +86,8 @@ def find_bottleneck(
     if isinstance(worst, ChipActivity):
         found["chip"] = worst.chip
         chips = {chip.chip: chip for chip in program.chips} if program else {}
-        found["heaviest_ops"] = activity.heaviest_ops(own := chips.get(worst.chip), LISTED)
+        own, graph = chips.get(worst.chip), (graphs or {}).get(worst.chip)
+        found["heaviest_ops"] = activity.heaviest_ops(own, LISTED, graph)
         heaviest = max(own.kernels if own else (), key=lambda k: k.duration_s, default=None)
     else:
         found["source"], found["destination"] = worst.source, worst.destination
@@ -141,13 +142,6 @@ def _name(resource: ChipActivity | LinkActivity) -> str:
     return resource_name(resource.source, resource.destination)
 
 
-def _op_name(op: OpRow) -> str:
-    """A fused group has the name of its last op, which need not be the one that takes long."""
-    if op["ops"] > 1:
-        return f"{op['ops']} fused ops up to {quote(op['name'])}"
-    return quote(op["name"])
-
-
 def _period_text(found: Bottleneck, simulation: SimulationResult) -> str:
     text = seconds_text(simulation.period_s)
     part = found["share_of_period"]
@@ -192,7 +186,7 @@ def _filling(
         part = percent_text(ops[0]["seconds"] / worst.busy_s)
         on_host = heaviest is not None and heaviest.engine == "host"
         waits = ", for which it waits for the host" if on_host else ""
-        return f", {part} of it in {_op_name(ops[0])}{waits}"
+        return f", {part} of it in {kernel_phrase(ops[0])}{waits}"
     if tensors and isinstance(worst, LinkActivity) and worst.bytes_per_inference > 0:
         load = worst.bytes_per_inference
         if program is not None and activity.is_shared(worst.source, worst.destination):

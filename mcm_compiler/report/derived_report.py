@@ -25,7 +25,6 @@ from mcm_compiler.graph.constants import (
     attribute_weights,
     constants_and_placeable,
     consumed_values,
-    placeable_nodes,
 )
 from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.options import CompileOptions
@@ -196,9 +195,8 @@ def _in_models(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Derived:
     certificate = sources.certificate
     added = (*certificate.copies, *certificate.forwards) if certificate else ()
     names = {name for _, name, _ in added}
-    ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
     found: Derived = {
-        "chips": activity.chip_rows(simulation, sources.program, ops_of, target.limits.sram_bytes),
+        "chips": activity.chip_rows(simulation, sources.program, graphs, target.limits.sram_bytes),
         "bottleneck": _bottleneck(sources, graphs),
         "coverage": cost_section.coverage_facts(target, graphs, names) if graphs else None,
     }

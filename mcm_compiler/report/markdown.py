@@ -13,7 +13,7 @@ from mcm_compiler.report.hardware.sensitivity_section import (
     sensitivity_table,
 )
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
-from mcm_compiler.report.sentences import replication_phrase, role_sentence
+from mcm_compiler.report.sentences import kernel_phrase, replication_phrase, role_sentence
 from mcm_compiler.report.state_section import SIZE_HEADS, SIZE_TITLE, size_table, state_rows
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.text.units import (
@@ -81,7 +81,7 @@ def render_markdown(report: Mapping[str, Any]) -> str:
 def _sections(report: Mapping[str, Any], listed: int) -> Iterator[list[str]]:
     """Each section as lines from its blank line on, the most important ones first."""
     if (bottleneck := report["bottleneck"]) is not None:
-        ops = [(o["name"], seconds_text(o["seconds"])) for o in bottleneck["heaviest_ops"]]
+        ops = [(kernel_phrase(o), seconds_text(o["seconds"])) for o in bottleneck["heaviest_ops"]]
         tensors = [(t["name"], bytes_text(t["bytes"])) for t in bottleneck["heaviest_tensors"]]
         lines = ["", "## Bottleneck", "", escaped(bottleneck["text"]), ""]
         lines += _table(("op", "time"), ops) + _table(("tensor", "size"), tensors)

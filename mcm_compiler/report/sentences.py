@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.report.verdict.assumed_trips import assumption_sentence
 from mcm_compiler.text.units import count_text, percent_text, seconds_text
 
 MODELS_NAMED = 4
 """Models of one pipeline whose chips are listed in a sentence."""
+
+KINDS_NAMED = 3
+"""Types of ops by which a kernel is named; one of more types has the name of its dominant op."""
 
 PLACES_NAMED = 4
 """Chips that are named for each of them."""
@@ -20,6 +24,18 @@ def routing_phrase(report: Mapping[str, Any]) -> str:
     """How tensors get to chips that are not neighbours."""
     family = report["target"].get("family")
     return f"{report['routing']} routing" if family is None else f"routes of the family {family}"
+
+
+def kernel_phrase(op: Mapping[str, Any]) -> str:
+    """A kernel by its dominant op and its layer."""
+    if op["ops"] == 1:
+        return quote(op["name"])
+    kinds = op.get("kinds")  # reports of earlier releases lack it
+    if not kinds:
+        return f"{op['ops']} fused ops up to {quote(op['name'])}"
+    short = len(kinds) <= KINDS_NAMED
+    what = "+".join(kinds) if short else f"{kinds[0]} and {op['ops'] - 1} more ops"
+    return f"{what} of {quote(op['layer'])}"
 
 
 def learned_sentence(report: Mapping[str, Any]) -> str | None:

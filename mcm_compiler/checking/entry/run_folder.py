@@ -16,7 +16,6 @@ from mcm_compiler.contracts.program import SimulationResult
 from mcm_compiler.contracts.target import machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import array_of_type
-from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.placements.side_by_side import one_stands_for_all
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.report import activity, bottleneck
@@ -244,7 +243,6 @@ def simulation_data(simulation: SimulationResult, opened: gate.OpenedFolder) -> 
     flight = {"sequences": program.sequences} if program.sequences else {}
     if one_stands_for_all(target, program, replicas, opened.manifest.chips_each):
         flight["simulated_replicas"] = 1
-    ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
     machine = machine_of(target)
     return {
         "simulator": simulation.simulator,
@@ -259,6 +257,6 @@ def simulation_data(simulation: SimulationResult, opened: gate.OpenedFolder) -> 
         "bottleneck": bottleneck.find_bottleneck(
             simulation, program, machine, limits, graphs, opened.certificate
         ),
-        "chips": activity.chip_rows(simulation, program, ops_of, limits.sram_bytes),
+        "chips": activity.chip_rows(simulation, program, graphs, limits.sram_bytes),
         "links": activity.link_rows(simulation),
     }

@@ -17,14 +17,26 @@ that all chips share."""
 Receiver = Annotated[int, Meta(ge=-3)]
 """A chip; -1, -2 and -3 as for senders."""
 
-OpRow = TypedDict("OpRow", {"name": str, "ops": Size, "seconds": Amount})
-"""A kernel and how long it takes.
 
-Attributes:
-    name: the op's name; for a fused group that of its last op.
-    ops: ops that run as this one kernel.
-    seconds: its time on the chip.
-"""
+class OpRow(TypedDict):
+    """A kernel and how long it takes.
+
+    Attributes:
+        name: the op's name; for a fused group that of its last op.
+        ops: ops that run as this one kernel.
+        seconds: its time on the chip.
+        kinds: types of the ops of a fused group, each once, those of the MAC array first. Reports
+            of earlier releases lack it.
+        layer: path that the names of these ops share; the name of the first where they share none.
+            Likewise.
+    """
+
+    name: str
+    ops: Size
+    seconds: Amount
+    kinds: NotRequired[list[str]]
+    layer: NotRequired[str]
+
 
 LoadedTensor = TypedDict("LoadedTensor", {"name": str, "bytes": Size})
 """A tensor on a link."""

@@ -8,7 +8,7 @@ from typing import Any
 from mcm_compiler.additions import shown_by
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
 from mcm_compiler.report.records.verdict import LimitClaim, VerdictLine
-from mcm_compiler.report.sentences import resource_name
+from mcm_compiler.report.sentences import kernel_phrase, resource_name
 from mcm_compiler.report.verdict.words import line_of
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
@@ -104,10 +104,9 @@ def _largest(worst: Mapping[str, Any]) -> list[str]:
     """Largest parts of its time."""
     if worst["heaviest_ops"]:
         op = worst["heaviest_ops"][0]
-        fused = f" ({count_text(op['ops'], 'fused op')})" if op["ops"] > 1 else ""
         part = percent_text(op["seconds"] / worst["busy_s"] if worst["busy_s"] else None)
         took = f"{seconds_text(op['seconds'])}, {part} of the chip's work"
-        return [f"largest kernel '{op['name']}'{fused}: {took}"]
+        return [f"largest kernel {kernel_phrase(op)}: {took}"]
     if worst["heaviest_tensors"]:
         tensor = worst["heaviest_tensors"][0]
         return [f"largest tensor '{tensor['name']}': {bytes_text(tensor['bytes'])}"]

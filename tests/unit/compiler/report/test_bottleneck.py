@@ -183,7 +183,7 @@ def test_the_moves_that_help_and_what_they_take() -> None:
     assert first["busy_without_s"] == pytest.approx(94.9e-6)
     assert "pinned_moves" not in found
     assert found["text"] == (
-        "chip 1 is busy 125 us of every 125 us (99.9 %), 48.8 % of it in 2 fused ops up to "
+        "chip 1 is busy 125 us of every 125 us (99.9 %), 48.8 % of it in MatMul+Relu of "
         "'layer1.1'; moving the 2 ops up to 'layer1.0' from chip 1 to chip 0 would shorten the "
         "period under the cost model by 24.0 % to 94.9 us; it needs up to 4.0 MiB there, where "
         "52.0 MiB are free; the next busiest is chip 2 with 90.0 us"

@@ -148,7 +148,8 @@ def test_chips_and_links() -> None:
     assert chip["kernels"] == 3
     assert chip["sram_high_water_bytes"] == 24 * MIB
     assert chip["sram_bytes"] == 64 * MIB
-    assert chip["heaviest_op"] == {"name": "layer1.1", "ops": 2, "seconds": 60.9e-6}
+    named = {"kinds": ["MatMul", "Relu"], "layer": "layer1.1"}
+    assert chip["heaviest_op"] == {"name": "layer1.1", "ops": 2, "seconds": 60.9e-6, **named}
     ends = [(link["source"], link["destination"]) for link in report["links"]]
     assert ends == [(-1, 0), (0, 1), (1, 2), (2, -1)]
     assert report["links"][1]["queue_s"] == 3e-6

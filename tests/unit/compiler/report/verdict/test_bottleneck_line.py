@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
 import pytest
 
+from mcm_compiler.contracts.program import ChipProgram, Kernel
+from mcm_compiler.report.activity import heaviest_ops
 from mcm_compiler.report.report_data import build_report
+from mcm_compiler.report.sentences import kernel_phrase
 from tests.generators.example_result import example_result
 from tests.unit.compiler.report.verdict.test_claims import line, text
 
@@ -16,9 +20,32 @@ def report():
 
 def test_a_chip_is_named_with_its_engine_and_its_largest_kernel(report):
     assert line(report, "limited by")["headline"] == "MAC array: chip 1 99.9 % busy"
-    assert "'layer1.1' (2 fused ops): 60.9 us, 48.8 % of the chip's work" in text(
-        report, "limited by"
+    took = "60.9 us, 48.8 % of the chip's work"
+    assert f"largest kernel MatMul+Relu of 'layer1.1': {took}" in text(report, "limited by")
+    (op, *_) = report["bottleneck"]["heaviest_ops"]
+    del op["kinds"]  # as in reports of earlier releases
+    assert f"kernel 2 fused ops up to 'layer1.1': {took}" in text(report, "limited by")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "phrase"),
+    [
+        ({"/l.0/c/Conv": "Conv"}, "'/l.0/c/Conv'"),
+        ({"/l.0/c/Conv": "Conv", "/l.0/Add": "Add", "/l.0/r/Relu_1": "Relu"},
+         "Conv+Add+Relu of '/l.0'"),
+        ({"/l/Mul": "Mul", "/l/fc/MatMul/tile_0": "MatMul"}, "MatMul+Mul of '/l'"),
+        ({"add": "Add", "conv": "Conv"}, "Conv+Add of 'conv'"),
+        ({"/f/a": "Gemm", "/f/b": "Add", "/f/c": "Div", "/f/d": "Erf", "/f/e": "Mul"},
+         "Gemm and 4 more ops of '/f'"),
+    ],
+)  # fmt: skip
+def test_a_kernel_is_named_by_its_dominant_op_and_layer(nodes, phrase):
+    kernel = Kernel(list(nodes)[-1], tuple(nodes), 1e-6, (), ())
+    graph = ir.Graph(
+        [], [], nodes=[ir.Node("", kind, [], name=name) for name, kind in nodes.items()]
     )
+    (row,) = heaviest_ops(ChipProgram(0, (kernel,), (), 0, 0), 1, graph)
+    assert kernel_phrase(row) == phrase
 
 
 def test_a_link_is_named_with_its_largest_tensor(report):
