@@ -316,7 +316,8 @@ def _deploy(compiled: Compiled) -> Answer | None:
             f"a round has {classes} inferences; those of class k have names that end in @k"
         )
     if compiled.replicas > 1:
-        details.insert(1, f"each runs on {compiled.replicas} chips, one of every replica")
+        role = "the same model" if len(entries) == 1 else "each model"
+        details.insert(1, f"{role} on {compiled.replicas} chips, one chip of every replica")
     return Answer("to deploy", shown, tuple(details), "plain", "files")
 
 
