@@ -207,7 +207,7 @@ def test_a_cost_model_that_plays_less_than_its_own_bound_is_refused() -> None:
     with pytest.raises(CompileError) as caught:
         refuse_refuted_times(target, 1.0, 0.5)
     assert (only(caught).code, only(caught).at) == ("MCM-C001", "cost model 'flat'")
-    assert "no period is below 1 s, and one of 0.5 s is played" in only(caught).message
+    assert "no period is below 1 s, and one of 0.5 s is simulated" in only(caught).message
 
 
 def test_a_compile_refuses_times_that_are_none() -> None:

@@ -74,7 +74,7 @@ def test_missing_file_and_unknown_name(tmp_path):
     with pytest.raises(CompileError) as caught:
         load_target("mcm63")
     assert caught.value.diagnostics[0].code == "MCM-U003"
-    assert "mcm36" in caught.value.diagnostics[0].hint
+    assert "did you mean mcm36" in caught.value.diagnostics[0].message
 
 
 def test_family():
