@@ -103,7 +103,7 @@ def test_an_unscoped_claim_and_a_wrong_number_are_found(ring, monkeypatch):
     for changed in (
         text + " under the cost model no placement is faster",
         text + " 1 output equal to the bit",
-        text.replace("(proven, cycles)", ""),
+        text.replace("(proven, cost model cycles)", ""),
         text.replace("inferences/s", "inferences/s", 1).replace(
             f"{report['throughput_per_s']:,.0f}", "17"
         ),

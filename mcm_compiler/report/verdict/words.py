@@ -34,7 +34,8 @@ def optimality_line(claim: records.OptimalityClaim) -> records.VerdictLine:
     if claim["status"] == "none" or share is None:
         details = [*(claim["scope"] or ["no bound is proven"]), *_played(claim)]
         return line_of("optimality", "unknown", details, "warn")
-    how = f"{claim['status']}, {claim['model']}"
+    model = claim["model"] or ""
+    how = f"{claim['status']}, {model if 'simulator' in model else f'cost model {model}'}"
     if share <= 0.0:
         headline = f"optimal {claim['of']} ({how})"
     else:
