@@ -17,8 +17,8 @@ def report():
 def test_a_gap_names_model_status_and_scope(report):
     assert text(report, "optimality") == (
         "at most 10.0 % above the optimal period (proven, cost model roofline); among partitions "
-        "of these kernels, undivided, onto 3 chips, one pipeline; simulation is 3.3 % slower than the "
-        "analytic model"
+        "of these kernels, undivided, onto 3 chips, one pipeline; simulation is 3.3 % slower "
+        "than the analytic model"
     )
     stated = text({**report, "bound_proof": None}, "optimality")
     assert "(stated, cost model roofline)" in stated
