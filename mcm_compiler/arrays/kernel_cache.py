@@ -86,9 +86,9 @@ class KernelContents:
             for name, value in _found(function):
                 if isinstance(value, Dispatcher):
                     called.append(cast("Any", value).py_func)
-                facts.append((name, _told(value)))
-            told = repr(facts).encode()
-            self._own[function] = hashlib.sha256(told).digest(), tuple(called)
+                facts.append((name, _described(value)))
+            described = repr(facts).encode()
+            self._own[function] = hashlib.sha256(described).digest(), tuple(called)
         return self._own[function]
 
 
@@ -109,12 +109,12 @@ def _found(function: FunctionType) -> Iterator[tuple[str, object]]:
         yield name, cell.cell_contents
 
 
-def _told(value: object) -> str:
+def _described(value: object) -> str:
     """A constant as text that is the same in every process; of others no more than the type."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, tuple):
-        return f"{type(value).__qualname__}({', '.join(_told(each) for each in value)})"
+        return f"{type(value).__qualname__}({', '.join(_described(each) for each in value)})"
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
     if isinstance(value, np.generic):
@@ -124,15 +124,15 @@ def _told(value: object) -> str:
     return type(value).__qualname__
 
 
-def fields_told(numba_type: Any) -> str:
+def field_names(numba_type: Any) -> str:
     """The fields of the named tuples in a type of numba, whose own names leave them out.
 
     Two fields of one kind that change places would be taken for each other.
     """
     fields = getattr(numba_type, "fields", None)
     inner = getattr(numba_type, "types", ())
-    told = "".join(fields_told(each) for each in inner) if isinstance(inner, tuple) else ""
-    return f"{fields}{told}" if isinstance(fields, tuple) else told
+    names = "".join(field_names(each) for each in inner) if isinstance(inner, tuple) else ""
+    return f"{fields}{names}" if isinstance(fields, tuple) else names
 
 
 def machine_code(kept: bytes) -> Any:
@@ -222,7 +222,7 @@ class KernelCache(caching.FunctionCache):
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         plain: Any = super()
-        fields = "".join(map(fields_told, getattr(sig, "args", sig)))
+        fields = "".join(map(field_names, getattr(sig, "args", sig)))
         content = _contents.digest(self._function)
         return (*plain._index_key(sig, codegen), self._way, (content, fields))
 

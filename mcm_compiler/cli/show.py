@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -47,7 +48,7 @@ def show_report(report: Mapping[str, Any], *, full: bool) -> None:
 
 def show_next_steps(folder: Path) -> None:
     """Write where the rest of a folder's report is, for people at a terminal."""
-    click.echo(f"full report: mcmc report {printable(str(folder))} --full", err=True)
+    click.echo(f"full report: mcmc report {shlex.quote(printable(str(folder)))} --full", err=True)
 
 
 def show_simulation(simulation: dict[str, Any]) -> None:

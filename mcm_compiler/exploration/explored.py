@@ -103,9 +103,9 @@ class Explored(Shown):
     def _line(self, model: ExploredModel) -> dict[str, Any]:
         if not _runs(model):
             faults = [*model["faults"], *(f for p in model["points"] for f in p["faults"])]
-            told = [f"{one['code']}: {one['message']}" for one in faults[:1]]
+            details = [f"{one['code']}: {one['message']}" for one in faults[:1]]
             headline = "runs on no variant"
-            return {"label": model["name"], "headline": headline, "details": told, "tone": "bad"}
+            return {"label": model["name"], "headline": headline, "details": details, "tone": "bad"}
         best = max(model["points"], key=lambda point: point["throughput_per_s"] or 0.0)
         rate = number_text(best["throughput_per_s"] or 0.0)
         fastest = f"fastest {rate} inferences/s with {settings_text(best)}"

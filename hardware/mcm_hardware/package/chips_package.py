@@ -89,7 +89,7 @@ class DescribedTarget(ABC):
         """
         text = with_cost_model_text(self.name, self.source_text, choice.text)
         chosen = replace(self, source_text=text, cost_choice=choice)
-        chosen.cost_model()  # faults are told before anything is compiled
+        chosen.cost_model()  # faults are reported before anything is compiled
         return chosen
 
     def cost_model(self) -> CostModel:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, types
 
-from mcm_compiler.arrays.kernel_cache import KernelContents, fields_told
+from mcm_compiler.arrays.kernel_cache import KernelContents, field_names
 
 
 def _made(source: str, **around: Any) -> FunctionType:
@@ -88,7 +88,7 @@ class _Outer(NamedTuple):
 def test_fields_are_told_at_every_depth():
     flat = types.NamedUniTuple(types.int64, 2, _Flat)
     outer = types.NamedTuple((flat, types.float64), _Outer)
-    assert fields_told(types.float64) == ""
-    assert fields_told(flat) == "('low', 'high')"
-    assert fields_told(outer) == "('point', 'weight')('low', 'high')"
-    assert fields_told(types.Tuple((outer, types.float64))) == fields_told(outer)
+    assert field_names(types.float64) == ""
+    assert field_names(flat) == "('low', 'high')"
+    assert field_names(outer) == "('point', 'weight')('low', 'high')"
+    assert field_names(types.Tuple((outer, types.float64))) == field_names(outer)
