@@ -278,10 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if asked.table:
             columns = [("", sources_here(ROOT, PACKAGES))]
             if asked.revision:
-                columns = [
-                    ("before", sources_at(ROOT, asked.revision)),
-                    ("after", columns[0][1]),
-                ]
+                columns = [("before", sources_at(ROOT, asked.revision)), ("after", columns[0][1])]
             print(table(limits, *columns))
             return 0
         lines = breaches(sources_here(ROOT, limits.places), limits)

@@ -41,10 +41,7 @@ LOADS: dict[str, tuple[str, ...]] = {
         "constrain_time",
     ),
     f"{PASSES}/families/ring/solver/problem_sampling.py": ("fill_clonable",),
-    f"{PASSES}/families/ring/moves/placed_problem.py": (
-        "PlacedProblem",
-        "placed_problem",
-    ),
+    f"{PASSES}/families/ring/moves/placed_problem.py": ("PlacedProblem", "placed_problem"),
     f"{PASSES}/families/ring/moves/placement_state.py": ("",),
     f"{PASSES}/families/ring/objectives/latency_walk.py": ("_blocks",),
     f"{PASSES}/parallelism/copies/stage_windows.py": ("",),
@@ -54,11 +51,7 @@ LOADS: dict[str, tuple[str, ...]] = {
 
 RULES: dict[str, tuple[str, ...]] = {
     "mcm_compiler/placements/ring_rules.py": ("",),
-    f"{PASSES}/mapping/machine/periods.py": (
-        "RuleArrays",
-        "_period_s",
-        "periods_between",
-    ),
+    f"{PASSES}/mapping/machine/periods.py": ("RuleArrays", "_period_s", "periods_between"),
     "mcm_compiler/placements/compiled_rules.py": ("",),
     f"{PASSES}/families/ring/exact/ideal_chain.py": ("Triangles", "keeps_rule", "_is_parallel"),
     f"{PASSES}/families/ring/order_encoding/memory_constraints.py": (

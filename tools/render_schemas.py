@@ -45,14 +45,7 @@ RECORDS: dict[str, tuple[str, type]] = {
 
 TABLES = {
     name: value
-    for module in (
-        activity,
-        exploration,
-        points,
-        report,
-        sections,
-        verdict,
-    )
+    for module in (activity, exploration, points, report, sections, verdict)
     for name, value in vars(module).items()
     if is_typeddict(value)
 }

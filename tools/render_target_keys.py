@@ -40,10 +40,7 @@ HEAD = ("| key | unit | values | default | meaning |", "|---|---|---|---|---|")
 
 def render() -> str:
     """The tables: a row per key with its unit, values, default and meaning."""
-    keys = {
-        **RING.keys,
-        **{f"{OVERRIDE_TABLE}.{name}": key for name, key in OVERRIDE_KEYS.items()},
-    }
+    keys = {**RING.keys, **{f"{OVERRIDE_TABLE}.{name}": key for name, key in OVERRIDE_KEYS.items()}}
     others = {path: key for path, key in PACKAGE.keys.items() if RING.keys.get(path) != key}
     rows = [
         *HEAD,

@@ -44,10 +44,7 @@ def differs(what: str, place: str) -> CompileError:
 
 
 def join(
-    chips: Sequence[ChipModel],
-    wires: Sequence[Wire],
-    source: ir.Model,
-    certificate: Certificate,
+    chips: Sequence[ChipModel], wires: Sequence[Wire], source: ir.Model, certificate: Certificate
 ) -> JoinedModel:
     """Joins the devices' models along the wires.
 

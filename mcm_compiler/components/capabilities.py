@@ -149,10 +149,7 @@ def targets_with(capability: Capability) -> list[str]:
 
 
 def lowered(
-    target: Target,
-    chips: Sequence[ChipModel],
-    wires: Sequence[Wire],
-    mapped: Sequence[Any] | None,
+    target: Target, chips: Sequence[ChipModel], wires: Sequence[Wire], mapped: Sequence[Any] | None
 ) -> LoweredProgram:
     """The program of the chips.
 

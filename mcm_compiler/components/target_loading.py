@@ -15,11 +15,7 @@ from mcm_compiler.components.cost_choice import (
     TakesCostModel,
     with_cost_model,
 )
-from mcm_compiler.components.cost_files import (
-    COST_KEY,
-    cost_model_text,
-    user_files,
-)
+from mcm_compiler.components.cost_files import COST_KEY, cost_model_text, user_files
 from mcm_compiler.contracts.described import Described
 from mcm_compiler.contracts.target import Target, TargetFamily, machine_of
 from mcm_compiler.diagnostics import CompileError, quote

@@ -59,10 +59,7 @@ DEPRECATIONS: Final[dict[Key, Deprecation]] = {
         "0.3.0",
     ),
     "place_model": Deprecation(
-        "`mcm_compiler.api.place_model`",
-        "`mcm_compiler.place`",
-        "DeprecationWarning",
-        "0.3.0",
+        "`mcm_compiler.api.place_model`", "`mcm_compiler.place`", "DeprecationWarning", "0.3.0"
     ),
 }
 

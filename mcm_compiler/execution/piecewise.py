@@ -71,10 +71,7 @@ class PiecewiseSession:
         self._open: dict[bytes, Any] = {}
 
     def run(
-        self,
-        batches: Sequence[Mapping[str, Any]],
-        outputs: Sequence[str] | None,
-        place: str | None,
+        self, batches: Sequence[Mapping[str, Any]], outputs: Sequence[str] | None, place: str | None
     ) -> list[dict[str, Any]]:
         """Values of outputs by name for each batch, as `run_session` gives them.
 

@@ -21,11 +21,7 @@ _LEAST = 0.05
 
 
 def updated_times(
-    prior_s: Floats,
-    kinds: Sequence[str],
-    counts: Floats,
-    busy_s: Floats,
-    noise: Floats,
+    prior_s: Floats, kinds: Sequence[str], counts: Floats, busy_s: Floats, noise: Floats
 ) -> tuple[Floats, Floats]:
     """Gaussian update of the times of kernels by sums of them that were measured.
 

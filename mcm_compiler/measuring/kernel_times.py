@@ -253,11 +253,7 @@ def _profile_in_child(
 
 
 def _take(
-    found: _Found,
-    chip: int,
-    graph: ir.Graph,
-    costs: CostModel,
-    profiles: Sequence[Profile],
+    found: _Found, chip: int, graph: ir.Graph, costs: CostModel, profiles: Sequence[Profile]
 ) -> None:
     """Adds the times of one chip's kernels.
 

@@ -102,12 +102,7 @@ class Measurement(Shown):
         times = f"computing time of a run: {each}"
         lines = [
             {"label": "kernels", "headline": kernels, "details": [mapped], "tone": "plain"},
-            {
-                "label": "chips",
-                "headline": times,
-                "details": [],
-                "tone": "plain",
-            },
+            {"label": "chips", "headline": times, "details": [], "tone": "plain"},
         ]
         return Headline((self.model, str(self.machine["name"]), "measured"), lines, True, kernels)
 

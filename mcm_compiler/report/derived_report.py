@@ -21,11 +21,7 @@ from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
 from mcm_compiler.contracts.replication import PipelineCount, chip_roles
 from mcm_compiler.contracts.target import Target, machine_of
-from mcm_compiler.graph.constants import (
-    attribute_weights,
-    constants_and_placeable,
-    consumed_values,
-)
+from mcm_compiler.graph.constants import attribute_weights, constants_and_placeable, consumed_values
 from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placements.side_by_side import one_stands_for_all

@@ -57,11 +57,7 @@ def report_view(
         for label, text in details_of(report).items()
         if label != "shared channels"  # a line of their own below
     ]
-    parts: list[View] = [
-        first_screen,
-        Text(),
-        labelled_view(details, width),
-    ]
+    parts: list[View] = [first_screen, Text(), labelled_view(details, width)]
     links, bottleneck = report["links"], report["bottleneck"]
     if rows := sensitivity_section.sensitivity_table(report):
         lines = sensitivity_section.aligned(sensitivity_section.SENSITIVITY_HEADS, rows, width)

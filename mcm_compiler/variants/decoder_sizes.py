@@ -32,12 +32,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager, silent
 from mcm_compiler.pipeline.passes import Pass, PassContext
 from mcm_compiler.placements.side_by_side import independent, needed_sequences
-from mcm_compiler.placements.steps_of_decoders import (
-    ROUNDING,
-    Step,
-    most_in_flight,
-    step_of_model,
-)
+from mcm_compiler.placements.steps_of_decoders import ROUNDING, Step, most_in_flight, step_of_model
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.results.size_rows import SizeRow
 from mcm_compiler.text import spec_text

@@ -330,10 +330,7 @@ class GraphBuilder:
         )
         properties = {WEIGHTS_KEY: SHAPE_ONLY} if self._shape_only else {}
         return ir.Model(
-            graph,
-            ir_version=self._ir_version,
-            producer_name=_PRODUCER,
-            metadata_props=properties,
+            graph, ir_version=self._ir_version, producer_name=_PRODUCER, metadata_props=properties
         )
 
     def _filled(self, scope_path: str, name: str, shape: Sequence[int], fill: Array) -> ir.Value:

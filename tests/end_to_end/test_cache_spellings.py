@@ -30,11 +30,7 @@ WIDE = {"hidden": 64, "heads": 4, "kv_heads": 2}
 
 STEPS = "simplify,fuse,annotate_cost,parallelize"
 
-STYLES = {
-    "hf": {},
-    "genai": {"weights": "nbits", "experts": 3},
-    "attention": {"weights": "qdq"},
-}
+STYLES = {"hf": {}, "genai": {"weights": "nbits", "experts": 3}, "attention": {"weights": "qdq"}}
 
 
 def layer(spelling, past=15, **options):

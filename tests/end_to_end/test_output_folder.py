@@ -191,14 +191,7 @@ def test_missing_and_extra_files_fail(folder, name):
 
 @pytest.mark.parametrize(
     "damage",
-    [
-        b"",
-        b"[]",
-        b"{}",
-        b'{"schema_version": 99}',
-        b'{"schema_version": 1}',
-        b"[" * 100_000,
-    ],
+    [b"", b"[]", b"{}", b'{"schema_version": 99}', b'{"schema_version": 1}', b"[" * 100_000],
 )
 def test_damaged_manifest(folder, damage):
     (folder / "manifest.json").write_bytes(damage)

@@ -158,10 +158,7 @@ def test_the_command_line_switches_them_off_and_a_folder_of_models_has_them(mode
 
 def test_check_says_that_equality_was_not_checked(tmp_path):
     """A Reshape to a random shape runs on none of the random inputs."""
-    nodes = [
-        helper.make_node("Reshape", ["x", "s"], ["a"]),
-        helper.make_node("Relu", ["a"], ["y"]),
-    ]
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
     graph = helper.make_graph(
         nodes, "g",
         [VALUE("x", TensorProto.FLOAT, [6]), VALUE("s", TensorProto.INT64, [2])],

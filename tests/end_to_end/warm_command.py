@@ -56,10 +56,7 @@ if code < 0:
 sys.exit(code)
 """
 
-_FIRST = (
-    ("compile", "zoo:bert-tiny", "--target", "mcm4", "-o", "out"),
-    ("check", "out"),
-)
+_FIRST = (("compile", "zoo:bert-tiny", "--target", "mcm4", "-o", "out"), ("check", "out"))
 """Runs whose imports all later ones share."""
 
 

@@ -133,8 +133,7 @@ def example_result(folder: Path | None = None) -> CompileResult:
     """Three chips of which the middle one is the bottleneck."""
     model = example_model()
     LEGALIZATION.set(
-        model,
-        Legalization(clones=(("mask", "mask/1", 1),), relays=(("skip", "skip/relay/1", 1),)),
+        model, Legalization(clones=(("mask", "mask/1", 1),), relays=(("skip", "skip/relay/1", 1),))
     )
     pieces = ("fc9/0", "fc9/1")
     for name in pieces:

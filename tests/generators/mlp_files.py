@@ -41,9 +41,5 @@ def write_network(
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(
-        model,
-        path,
-        save_as_external_data=external,
-        location=f"{path.name}.data",
-        size_threshold=0,
+        model, path, save_as_external_data=external, location=f"{path.name}.data", size_threshold=0
     )

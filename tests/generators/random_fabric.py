@@ -31,12 +31,7 @@ class _Draft:
     )
 
     def add(
-        self,
-        kind: int,
-        op: str,
-        stage: int,
-        work: tuple[int, int, int] = (0, 0, 0),
-        depth: int = 0,
+        self, kind: int, op: str, stage: int, work: tuple[int, int, int] = (0, 0, 0), depth: int = 0
     ) -> int:
         """A unit; its number."""
         self.kind.append(kind)

@@ -141,8 +141,5 @@ def falling_convolutions(size=256, channels=(1, 16, 128, 64, 8)):
         last = f"r{i}"
     nodes.append(helper.make_node("GlobalAveragePool", [last], ["y"], name="pool"))
     return onnx_model(
-        nodes,
-        {"x": [1, channels[0], size, size]},
-        {"y": [1, channels[-1], 1, 1]},
-        weights,
+        nodes, {"x": [1, channels[0], size, size]}, {"y": [1, channels[-1], 1, 1]}, weights
     )

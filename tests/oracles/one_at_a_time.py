@@ -95,9 +95,7 @@ def _places(node: ir.Node, rule: ShardingRule, factor: int) -> set[Place]:
 
 
 def _is_possible(
-    divided: set[Place],
-    loops: set[tuple[int, int]],
-    ruled: Sequence[tuple[ir.Node, ShardingRule]],
+    divided: set[Place], loops: set[tuple[int, int]], ruled: Sequence[tuple[ir.Node, ShardingRule]]
 ) -> bool:
     if len({number for number, _ in loops}) < len(loops):
         return False

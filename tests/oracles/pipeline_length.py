@@ -98,9 +98,7 @@ def lengths_of(tables: PipelineTables, times: StageTimes, xp: Any) -> Any:
         for pair in ((times.forward, times.transfer), (times.backward, back))
     ]
     steady = xp.where(
-        tables.gpipe > 0,
-        slots[0].max(-1) + slots[1].max(-1),
-        (slots[0] + slots[1]).max(-1),
+        tables.gpipe > 0, slots[0].max(-1) + slots[1].max(-1), (slots[0] + slots[1]).max(-1)
     )
     drained = xp.cumsum(times.backward[..., :-1] + back, axis=-1)
     before = xp.concatenate([xp.zeros_like(both[..., :1]), drained], axis=-1)

@@ -15,12 +15,7 @@ from mcm_passes.parallelism.rules.ruled_graph import ruled_graph
 from tests.oracles.one_at_a_time import exclude_each_other, extract
 
 _SIZES = (1, 2, 3, 4, 8)
-_KINDS = (
-    *[FactorKind.PASS] * 10,
-    *[FactorKind.REPLICATE] * 3,
-    FactorKind.HALO,
-    FactorKind.BLOCKED,
-)
+_KINDS = (*[FactorKind.PASS] * 10, *[FactorKind.REPLICATE] * 3, FactorKind.HALO, FactorKind.BLOCKED)
 
 
 def _value(name: str, shape: list[int]) -> ir.Value:

@@ -94,11 +94,7 @@ def with_rows(target: Target, rows: Iterable[tuple[str, float]], more: str = "")
 
 @pytest.mark.parametrize(
     ("name", "target", "times"),
-    [
-        ("plain-cnn", "mcm4", 3.0),
-        ("bert-tiny", "mcm16", 0.4),
-        ("residual-cnn", "acme-mesh16", 3.0),
-    ],
+    [("plain-cnn", "mcm4", 3.0), ("bert-tiny", "mcm16", 0.4), ("residual-cnn", "acme-mesh16", 3.0)],
 )
 def test_rows_of_a_slower_or_faster_chip_never_make_the_plan_worse(
     name: str, target: str, times: float

@@ -48,12 +48,7 @@ def graphs(draw):
     )
 
 
-ARGUMENTS = (
-    graphs(),
-    st.sampled_from(["relay", "strict"]),
-    st.integers(0, 1 << 30),
-    st.booleans(),
-)
+ARGUMENTS = (graphs(), st.sampled_from(["relay", "strict"]), st.integers(0, 1 << 30), st.booleans())
 
 
 @settings(max_examples=60)
@@ -74,10 +69,7 @@ def check_draws(graph, routing, seed, own_orders, rollouts):
     if own_orders:
         orders = np.array([rng.permutation(n) for _ in range(rollouts)], np.int32)
     drawn = np.concatenate(
-        [
-            solver.sample(rng, rollouts, weights, orders),
-            solver.fix(rng, proposals, weights, orders),
-        ]
+        [solver.sample(rng, rollouts, weights, orders), solver.fix(rng, proposals, weights, orders)]
     )
     source = np.repeat(np.arange(n, dtype=np.int32), np.diff(graph.next_ptr))
     if solver.max_chips == 0:

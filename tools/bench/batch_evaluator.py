@@ -60,10 +60,7 @@ def _rates(name: str, source: str, bar: float, settings: Settings) -> Sequence[B
 
     case = prepare(source)
     bars = [median_bar(f"{name}_judge_setup_s", [case.setup_s], 5.0)]
-    kinds = {
-        "": contiguous_that_run(case, ROWS),
-        "near_optimal_": near_optimal(case, ROWS),
-    }
+    kinds = {"": contiguous_that_run(case, ROWS), "near_optimal_": near_optimal(case, ROWS)}
     for kind, rows in kinds.items():
         singles: list[float] = []
         for row in rows[:SINGLES]:

@@ -90,9 +90,7 @@ def measure(settings: Settings) -> list[Bar]:
             median_bar("unchanged_share", [unchanged.seconds / first.seconds], 0.05),
             # A process takes longer to start than a tenth of the cells.
             median_bar(
-                "second_share",
-                [second.seconds / first.seconds],
-                1.0 if settings.quick else 0.10,
+                "second_share", [second.seconds / first.seconds], 1.0 if settings.quick else 0.10
             ),
         ]
 

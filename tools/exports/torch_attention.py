@@ -191,9 +191,7 @@ class RotaryDecoder(nn.Module):
         keys = torch.cat([keys, self.rotate(key, past)], 2)
         values = torch.cat([values, value], 2)
         mixed = functional.scaled_dot_product_attention(
-            self.rotate(query, past),
-            keys.repeat_interleave(2, 1),
-            values.repeat_interleave(2, 1),
+            self.rotate(query, past), keys.repeat_interleave(2, 1), values.repeat_interleave(2, 1)
         )
         x = x + self.output(mixed.transpose(1, 2).reshape(batch, length, WIDTH))
         y = self.norm(x)

@@ -12,10 +12,7 @@ from onnx import TensorProto, helper
 from mcm_compiler.api import build_zoo_model
 
 MAX_SEED_BYTES = 300_000
-ZOO = (
-    "bert{layers=1,hidden=16,heads=2,intermediate=32,vocab=50,seq=4,positions=8}",
-    "gpt2-tiny",
-)
+ZOO = ("bert{layers=1,hidden=16,heads=2,intermediate=32,vocab=50,seq=4,positions=8}", "gpt2-tiny")
 """Zoo models that compile in a fraction of a second."""
 
 

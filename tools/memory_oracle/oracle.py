@@ -12,13 +12,7 @@ from mcm_compiler.certificate.bound_check import all_proof_checkers
 from mcm_compiler.components.capabilities import required_batch_evaluation_of
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.partition import (
-    PARTITION,
-    Budget,
-    Ints,
-    Outcome,
-    PartitionProblem,
-)
+from mcm_compiler.contracts.partition import PARTITION, Budget, Ints, Outcome, PartitionProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.ideals import Ideals

@@ -170,11 +170,7 @@ def searched(row: Row, variant: Variant, seeds: Iterable[int]) -> dict[str, Any]
     for seed in seeds:
         began, busy = time.perf_counter(), time.process_time()
         found = search_decision(
-            row.problem,
-            variant.decision_recipe,
-            seed,
-            row.objective,
-            linkage=variant.linkage,
+            row.problem, variant.decision_recipe, seed, row.objective, linkage=variant.linkage
         )
         searched_s = time.perf_counter() - began
         plan, own = row.problem.partitioned_dims(found.partitioned), gap(found.value, oracle.bound)

@@ -20,11 +20,7 @@ from mcm_models.zoo.t5 import T5Automap, T5ElevenBillion, T5ThreeBillion
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
 from mcm_passes.parallelism.decisions.decision_objective import cost_objective, count_objective
 from mcm_passes.parallelism.decisions.decision_problem import adp_problem, opp_problem
-from mcm_passes.parallelism.decisions.step_cost import (
-    DeviceGroup,
-    batch_class_of,
-    step_cost,
-)
+from mcm_passes.parallelism.decisions.step_cost import DeviceGroup, batch_class_of, step_cost
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 from tests.generators.op_flops import seconds_by_flops
 

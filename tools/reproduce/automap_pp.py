@@ -30,11 +30,7 @@ from mcm_models.pipelines.kernels import length_s  # noqa: E402
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem  # noqa: E402
 from mcm_models.pipelines.tables import pipeline_tables  # noqa: E402
 from mcm_passes.parallelism.deep_q.learner import PUBLISHED  # noqa: E402
-from mcm_passes.parallelism.deep_q.pipeline_learning import (  # noqa: E402
-    ITERATIONS,
-    candidate_cuts,
-    learn_online,
-)
+from mcm_passes.parallelism.deep_q.pipeline_learning import ITERATIONS, candidate_cuts, learn_online  # noqa: E402
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining, prepare  # noqa: E402
 from mcm_passes.parallelism.pipelines.optimal_pipeline import (  # noqa: E402
     balanced,

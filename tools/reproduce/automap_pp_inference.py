@@ -53,16 +53,8 @@ from mcm_models.pipelines.tables import pipeline_tables  # noqa: E402
 from mcm_passes.parallelism.deep_q.network import initial_weights  # noqa: E402
 from mcm_passes.parallelism.deep_q.pipeline_environment import best_places  # noqa: E402
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining  # noqa: E402
-from mcm_passes.parallelism.pipelines.optimal_pipeline import (  # noqa: E402
-    balanced,
-    best_pipeline,
-    descended,
-)
-from tests.generators.automap_positions import (  # noqa: E402
-    Spacing,
-    in_positions,
-    prepare_positions,
-)
+from mcm_passes.parallelism.pipelines.optimal_pipeline import balanced, best_pipeline, descended  # noqa: E402
+from tests.generators.automap_positions import Spacing, in_positions, prepare_positions  # noqa: E402
 
 PUBLISHED = (34, 66, 98)
 SPACINGS: tuple[Spacing, ...] = ("instructions", "work")

@@ -246,12 +246,7 @@ def known_rows(record: str = NAME) -> list[dict[str, Any]]:
 
 
 def run_cell(
-    bench: Bench,
-    method: str,
-    seed: int,
-    evaluations: int,
-    called: str = "",
-    record: str = NAME,
+    bench: Bench, method: str, seed: int, evaluations: int, called: str = "", record: str = NAME
 ) -> dict[str, Any]:
     """A cell that is done, or is done now and written.
 

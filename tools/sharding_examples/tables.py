@@ -202,14 +202,7 @@ def _normalisations() -> list[Example]:
         _op("RMSNormalization", "f 4 5 6", "f 6", version=23),
         _op("BatchNormalization", "f 4 5 6 4", "f 5", "f 5", "f 5", "p 5"),
         _op(
-            "BatchNormalization",
-            "f 4 5 6",
-            "f 5",
-            "f 5",
-            "f 5",
-            "p 5",
-            training_mode=1,
-            results=3,
+            "BatchNormalization", "f 4 5 6", "f 5", "f 5", "f 5", "p 5", training_mode=1, results=3
         ),
         _op("InstanceNormalization", "f 4 5 6", "f 5", "f 5"),
         _op("GroupNormalization", *group, num_groups=4),
@@ -225,15 +218,7 @@ def _attention() -> list[Example]:
         _op("Attention", "f 4 5 6 8", "f 4 5 7 8", "f 4 5 7 6", "f 6 7", **new),
         _op("Attention", "f 4 12 5 8", "f 4 4 7 8", "f 4 4 7 6", "b 4 1 5 7", **new),
         _op("Attention", "f 4 5 6 8", "f 4 5 6 8", "f 4 5 6 8", is_causal=1, **new),
-        _op(
-            "Attention",
-            "f 4 5 24",
-            "f 4 7 12",
-            "f 4 7 24",
-            q_num_heads=8,
-            kv_num_heads=4,
-            **new,
-        ),
+        _op("Attention", "f 4 5 24", "f 4 7 12", "f 4 7 24", q_num_heads=8, kv_num_heads=4, **new),
         _op(
             "Attention",
             "f 4 5 6 8",

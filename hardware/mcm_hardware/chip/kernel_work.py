@@ -29,12 +29,7 @@ Likeness = tuple[object, ...]
 """Kernels with equal ones cost the same on one chip."""
 
 _COMPARED = frozenset(
-    {
-        ir.AttributeType.INT,
-        ir.AttributeType.INTS,
-        ir.AttributeType.FLOAT,
-        ir.AttributeType.STRING,
-    }
+    {ir.AttributeType.INT, ir.AttributeType.INTS, ir.AttributeType.FLOAT, ir.AttributeType.STRING}
 )
 """Types of attributes that are compared by value."""
 

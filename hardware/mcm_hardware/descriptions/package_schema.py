@@ -66,13 +66,7 @@ AREA_KEYS: Mapping[str, Key] = {
 
 
 KEYS_OF_CHIPS = frozenset(
-    {
-        "energy.mac_pj",
-        "energy.sram_byte_pj",
-        "area.chip_mm2",
-        "area.mac_mm2",
-        "area.sram_mib_mm2",
-    }
+    {"energy.mac_pj", "energy.sram_byte_pj", "area.chip_mm2", "area.mac_mm2", "area.sram_mib_mm2"}
 )
 """Keys of both tables that are about chips; the others are about links and ports."""
 

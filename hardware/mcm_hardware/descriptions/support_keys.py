@@ -64,9 +64,7 @@ def support_keys(table: str, who: str) -> dict[str, Key]:
             otherwise="0.1",
         ),
         "host.memory_bandwidth_gb_per_s": Key(
-            BANDWIDTH,
-            "between the host and its memory, likewise for each of them",
-            otherwise="20",
+            BANDWIDTH, "between the host and its memory, likewise for each of them", otherwise="20"
         ),
         "host.launch_overhead_us": Key(
             LATENCY_US, "cost of starting one op on the host", otherwise="5"

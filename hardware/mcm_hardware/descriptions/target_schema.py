@@ -132,7 +132,7 @@ COST_KEYS: Mapping[str, Key] = {
         Text(),
         "cost model by name, as listed by `mcmc costs`; paths in it are relative to the file",
         otherwise="the target's own",
-    ),
+    )
 }
 """Keys that descriptions of all families have."""
 

@@ -47,12 +47,7 @@ def empty_waits(count: int) -> Waits:
 
 @expanded_njit
 def ready_order(
-    num_kernels: int,
-    resource: Longs,
-    busy_s: Floats,
-    wait_ptr: Longs,
-    waits: Waits,
-    ready: Floats,
+    num_kernels: int, resource: Longs, busy_s: Floats, wait_ptr: Longs, waits: Waits, ready: Floats
 ) -> Longs:
     """Activities by the time at which they become ready in a lone inference with free links.
 

@@ -29,9 +29,7 @@ SCRATCH = "/body"
 
 
 def with_body_memory(
-    flow: ChipDataflow,
-    spec: ChipSpec,
-    on_host: Callable[[KernelNodes], bool] | None = None,
+    flow: ChipDataflow, spec: ChipSpec, on_host: Callable[[KernelNodes], bool] | None = None
 ) -> ChipDataflow:
     """The tensors of a chip with one more for each op that has bodies: what those need next to it.
 

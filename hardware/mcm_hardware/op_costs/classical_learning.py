@@ -52,10 +52,7 @@ FORMULAS = joined(
             (per_result(2), "Imputer Scaler"),
             (per_result(4), "Normalizer"),
             (_lookups, "CategoryMapper LabelEncoder"),
-            (
-                moves_only,
-                "ArrayFeatureExtractor CastMap DictVectorizer FeatureVectorizer ZipMap",
-            ),
+            (moves_only, "ArrayFeatureExtractor CastMap DictVectorizer FeatureVectorizer ZipMap"),
         )
     )
 )

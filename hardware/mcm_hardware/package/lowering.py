@@ -101,10 +101,7 @@ def lower(
 
 
 def _with_queues(
-    program: LoweredProgram,
-    machine: Machine,
-    specs: Sequence[ChipSpec],
-    planned: list[_Planned],
+    program: LoweredProgram, machine: Machine, specs: Sequence[ChipSpec], planned: list[_Planned]
 ) -> list[_Planned]:
     """The chips with shared buffers in those that are too full, as far as these fit so."""
     excess = [one.memory.high_water_bytes - specs[one.chip].sram_bytes for one in planned]
@@ -231,10 +228,7 @@ def _pace(
 
 
 def _kernels(
-    flow: ChipDataflow,
-    spec: ChipSpec,
-    model: CostModel,
-    streamed: Mapping[int, tuple[int, ...]],
+    flow: ChipDataflow, spec: ChipSpec, model: CostModel, streamed: Mapping[int, tuple[int, ...]]
 ) -> tuple[Kernel, ...]:
     costs = [model.group_cost(kernel.nodes) for kernel in flow.kernels]
     durations = [cost.seconds / spec.speed for cost in costs]

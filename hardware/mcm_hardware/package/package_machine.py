@@ -33,10 +33,7 @@ class Surroundings:
 
 
 def package_machine(
-    family: str,
-    spec: PackageSpec,
-    links: MachineBuilder,
-    around: Surroundings = Surroundings(),
+    family: str, spec: PackageSpec, links: MachineBuilder, around: Surroundings = Surroundings()
 ) -> Machine:
     """The machine of a package of chips.
 

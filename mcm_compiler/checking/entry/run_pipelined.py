@@ -15,12 +15,7 @@ import onnx_ir as ir
 from mcm_compiler.artifact import chain, layout
 from mcm_compiler.checking.entry import gate, structure_check
 from mcm_compiler.checking.entry.ring_times import ring_data
-from mcm_compiler.checking.entry.run_folder import (
-    batches_of,
-    chain_outputs,
-    last_only,
-    outputs_of,
-)
+from mcm_compiler.checking.entry.run_folder import batches_of, chain_outputs, last_only, outputs_of
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.equivalence.values.value_numbers import static_shape

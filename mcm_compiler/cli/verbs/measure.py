@@ -18,12 +18,7 @@ SHOWN = 10
 """Kernels in the printed table."""
 
 
-@verb(
-    (
-        "measure out",
-        "measure zoo:resnet50 --target cpu-ring -o resnet50.times.csv",
-    )
-)
+@verb(("measure out", "measure zoo:resnet50 --target cpu-ring -o resnet50.times.csv"))
 def command(
     model: str = argument("MODEL|FOLDER", names="MODELS"),
     target: str = asked(

@@ -123,11 +123,7 @@ class GraphWalk:
                 self._numbers.shapes[number] = shape
 
     def _special(
-        self,
-        node: ir.Node,
-        inputs: Sequence[int | None],
-        known: Numbers,
-        scope: NodeScope,
+        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: NodeScope
     ) -> Sequence[int] | None:
         """The outputs of an op that has a rule of its own, or None."""
         if self._functions:
@@ -154,11 +150,7 @@ class GraphWalk:
                 return None
 
     def _general(
-        self,
-        node: ir.Node,
-        inputs: Sequence[int | None],
-        known: Numbers,
-        scope: NodeScope,
+        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: NodeScope
     ) -> Sequence[int]:
         numbers = self._numbers
         domain = value_numbers.domain_of(node)
@@ -263,11 +255,7 @@ class GraphWalk:
         return content is not None and not bool(self._numbers.contents.array(content).any())
 
     def _taken_branch(
-        self,
-        node: ir.Node,
-        inputs: Sequence[int | None],
-        known: Numbers,
-        scope: NodeScope,
+        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: NodeScope
     ) -> Sequence[int] | None:
         content = self._numbers.known_content(inputs[0]) if inputs else None
         if content is None:

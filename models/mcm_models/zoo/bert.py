@@ -113,13 +113,7 @@ def layer_norm(scope: Scope, hidden: ir.Value, width: int) -> ir.Value:
 
 
 def _self_attention(
-    scope: Scope,
-    hidden: ir.Value,
-    mask: ir.Value,
-    shape: SequenceShape,
-    *,
-    width: int,
-    heads: int,
+    scope: Scope, hidden: ir.Value, mask: ir.Value, shape: SequenceShape, *, width: int, heads: int
 ) -> ir.Value:
     head_width = width // heads
     leading = shape.leading(scope, hidden)

@@ -7,12 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.graph_builder import (
-    RELU_GAIN,
-    GraphBuilder,
-    Scope,
-    keeps_variance,
-)
+from mcm_models.graph_builder import RELU_GAIN, GraphBuilder, Scope, keeps_variance
 from mcm_models.zoo.image_classifier import ImageClassifier, classifier_with_loss
 from mcm_models.zoo.layers import convolution_layers
 from mcm_models.zoo.layers.convolution_layers import (

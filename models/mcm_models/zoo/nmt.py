@@ -218,11 +218,7 @@ class Nmt:
         return outputs, [state, *states]
 
     def _decode(
-        self,
-        scope: Scope,
-        words: Sequence[ir.Value],
-        attention: Attention,
-        states: list[LstmState],
+        self, scope: Scope, words: Sequence[ir.Value], attention: Attention, states: list[LstmState]
     ) -> list[ir.Value]:
         """The outputs of the top layer."""
         stack = [

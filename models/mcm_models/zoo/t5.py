@@ -8,13 +8,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.graph_builder import (
-    GraphBuilder,
-    Scope,
-    require_at_least,
-    require_sizes,
-    spread,
-)
+from mcm_models.graph_builder import GraphBuilder, Scope, require_at_least, require_sizes, spread
 from mcm_models.zoo.layers import t5_layers
 
 _LOWEST = float(np.finfo(np.float32).min)

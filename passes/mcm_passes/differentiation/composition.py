@@ -223,10 +223,7 @@ def padding(
 
 
 def windows_of(
-    request: GradientRequest,
-    kernel: tuple[int, ...],
-    size: tuple[int, ...],
-    count: tuple[int, ...],
+    request: GradientRequest, kernel: tuple[int, ...], size: tuple[int, ...], count: tuple[int, ...]
 ) -> Windows:
     """The windows of a convolution or of pooling.
 

@@ -14,11 +14,7 @@ from mcm_compiler.contracts.program import PROGRAM, LoweredProgram, MemoryOverfl
 from mcm_compiler.contracts.replication import REPLICATION, Replication
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_compiler.placements.side_by_side import (
-    fitting_sequences,
-    most_served,
-    wanted_sequences,
-)
+from mcm_compiler.placements.side_by_side import fitting_sequences, most_served, wanted_sequences
 from mcm_compiler.placements.steps_of_decoders import step_of_model
 from mcm_compiler.text.units import bytes_text, count_text
 

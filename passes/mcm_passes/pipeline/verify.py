@@ -110,10 +110,7 @@ class Verify(Pass):
 
 
 def _structure(
-    model: ir.Model,
-    context: PassContext,
-    annotated: ir.Model,
-    unlike: list[Diagnostic],
+    model: ir.Model, context: PassContext, annotated: ir.Model, unlike: list[Diagnostic]
 ) -> StructureProof:
     """Proves the emitted chips against the emitted model.
 

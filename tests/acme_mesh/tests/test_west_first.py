@@ -78,9 +78,7 @@ def test_its_folder_has_a_page_and_sensitivities(tmp_path: Path) -> None:
     assert "<html" in out.with_suffix(".html").read_text(encoding="utf-8")
 
 
-def test_a_check_without_the_routing_names_it_and_the_line_that_asks_for_it(
-    tmp_path: Path,
-) -> None:
+def test_a_check_without_the_routing_names_it_and_the_line_that_asks_for_it(tmp_path: Path) -> None:
     out = tmp_path / "out"
     ROUTINGS.add("test_rows", ROUTINGS.get("xy"), "rows.py")
     try:

@@ -288,10 +288,7 @@ def test_removed_components_are_unknown(registry: Registry[Any]) -> None:
 
 
 def test_two_distributions_with_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [
-        _entry("same", "string:digits"),
-        _entry("same", "string:hexdigits"),
-    ]
+    entries = [_entry("same", "string:digits"), _entry("same", "string:hexdigits")]
     monkeypatch.setattr(registry_module, "installed_entries", lambda kind: entries)
     registry = Registry[Any](THING)
     for _ in range(2):  # every look finds it, not the first alone

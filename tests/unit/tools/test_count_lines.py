@@ -48,10 +48,7 @@ def test_a_larger_package_fails(tool):
 
 def test_packages_and_budgets_are_the_same(tool):
     found = tool.faults({"p/a": (5, 2, 1), "p/c": (1, 1, 0)}, tool.budgets_of(PROJECT))
-    assert found == [
-        'p/c: no budget; add "p/c" = [1, 1, 0]',
-        "p/b: a budget for no package",
-    ]
+    assert found == ['p/c: no budget; add "p/c" = [1, 1, 0]', "p/b: a budget for no package"]
 
 
 def test_an_update_lowers_and_never_raises(tool):

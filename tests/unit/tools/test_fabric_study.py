@@ -49,13 +49,7 @@ def test_the_record_is_what_the_switches_do(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _row(flow: str, block: str, seed: int, over_bound: float) -> dict[str, object]:
-    return {
-        "flow": flow,
-        "block": block,
-        "seed": seed,
-        "over_bound": over_bound,
-        "evaluations": 10,
-    }
+    return {"flow": flow, "block": block, "seed": seed, "over_bound": over_bound, "evaluations": 10}
 
 
 def test_a_learned_flow_wins_only_where_its_interval_says_so(

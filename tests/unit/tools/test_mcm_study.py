@@ -97,11 +97,7 @@ def test_promises_on_samples_areas_and_the_optimum(study: Any) -> None:
     bars = study("bars")
     panel = _panel(
         study,
-        {
-            "rl": [(1, 0.5), (40, 1.9)],
-            "fine-tuned": [(1, 0.5), (20, 1.9)],
-            "zero-shot": [(1, 1.0)],
-        },
+        {"rl": [(1, 0.5), (40, 1.9)], "fine-tuned": [(1, 0.5), (20, 1.9)], "zero-shot": [(1, 1.0)]},
     )
     assert bars.threshold_row(panel, "c", "fine-tuned", "rl", 1.5)["holds"] is True
     assert bars.threshold_row(panel, "c", "rl", "fine-tuned", 1.5)["holds"] is False

@@ -11,13 +11,7 @@ import pytest
 from tests.generators.partition_problems import make_problem
 from tools.kept_records import KeptRecords
 from tools.reproduce.machines.ring_page import sentence, written
-from tools.reproduce.machines.ring_periods import (
-    DATA,
-    busy_summary,
-    kept,
-    random_chips,
-    summary,
-)
+from tools.reproduce.machines.ring_periods import DATA, busy_summary, kept, random_chips, summary
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,7 @@ from backend_cases.collection import Case
 Verdict = str
 """`equal`, `not run by onnxruntime`, `not reproducible`, or `failed`."""
 
-EQUAL, NOT_RUN, RANDOM, FAILED = (
-    "equal",
-    "not run by onnxruntime",
-    "not reproducible",
-    "failed",
-)
+EQUAL, NOT_RUN, RANDOM, FAILED = ("equal", "not run by onnxruntime", "not reproducible", "failed")
 
 SEEDS = (0, 1)
 

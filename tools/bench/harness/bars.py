@@ -49,10 +49,7 @@ class Bar:
 
 
 def median_bar(
-    name: str,
-    samples: Sequence[float],
-    bar: float,
-    holds_when: Literal["below", "above"] = "below",
+    name: str, samples: Sequence[float], bar: float, holds_when: Literal["below", "above"] = "below"
 ) -> Bar:
     """A bar whose value is the median of `samples`.
 

@@ -6,14 +6,7 @@ import math
 from typing import Any
 
 from harness.bars import Bar, median_bar
-from partition_cases.cells import (
-    LEVEL,
-    LONG_LEVEL,
-    PORTFOLIO,
-    begins_with_known,
-    members,
-    slack,
-)
+from partition_cases.cells import LEVEL, LONG_LEVEL, PORTFOLIO, begins_with_known, members, slack
 from partition_cases.table_data import best_bound_s, has_period, of_level
 
 from mcm_compiler.contracts.levels import load_level

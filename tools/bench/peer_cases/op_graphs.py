@@ -120,10 +120,7 @@ def repaired(problem: PartitionProblem, wanted: Ints, rng: np.random.Generator) 
         orders[0], orders[1] = np.arange(n), np.arange(n)[::-1]
         distance = np.abs(np.arange(problem.num_chips)[None, :] - at[:, None])
         found = BatchSolver.of(graph, problem.routing).fix(
-            rng,
-            np.tile(at, (ROLLOUTS, 1)),
-            np.exp(-2.0 * distance).astype(np.float32),
-            orders,
+            rng, np.tile(at, (ROLLOUTS, 1)), np.exp(-2.0 * distance).astype(np.float32), orders
         )
         for row in found[found[:, 0] >= 0]:
             chips = np.zeros(problem.num_units, np.int32)

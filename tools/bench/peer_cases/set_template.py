@@ -86,11 +86,7 @@ def _ours(network: str, least: float) -> dict[str, Any]:
         return row | {"refused": error.diagnostics[0].code}
     played = SIMULATION.get(found)
     reads = (k.busy_s for k in played.links if k.source == OFF_PACKAGE_ROOT)
-    parts = {
-        "ours": played.period_s,
-        "ours_busy": played.chips[0].busy_s,
-        "ours_reads": sum(reads),
-    }
+    parts = {"ours": played.period_s, "ours_busy": played.chips[0].busy_s, "ours_reads": sum(reads)}
     each = REPLICATION.get(found).at_once
     # A batch alone takes whole rounds of all replicas.
     parts["ours_batch"] = played.period_s * -(-BATCH // CORES) * CORES / BATCH

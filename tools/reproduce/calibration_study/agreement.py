@@ -86,8 +86,7 @@ def _causes(samples: Samples, runs: np.ndarray) -> dict[str, float]:
         return {}
     evaluated = samples.results.period_s[runs]
     busiest = np.maximum(
-        samples.results.chip_busy_s[runs].max(axis=1),
-        samples.results.link_busy_s[runs].max(axis=1),
+        samples.results.chip_busy_s[runs].max(axis=1), samples.results.link_busy_s[runs].max(axis=1)
     )
     analytic = np.minimum(samples.analytic_s[runs], evaluated)
     busiest = np.clip(busiest, analytic, evaluated)

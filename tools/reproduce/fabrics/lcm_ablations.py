@@ -121,10 +121,7 @@ VARIANTS = {
 def seen_by(variant: Variant, seen: Sequence[SeenGraph]) -> list[SeenGraph]:
     """Graphs as a variant sees them."""
     return [
-        dataclasses.replace(
-            graph,
-            mappings=[variant.masks(mapping) for mapping in graph.mappings],
-        )
+        dataclasses.replace(graph, mappings=[variant.masks(mapping) for mapping in graph.mappings])
         for graph in seen
     ]
 

@@ -33,21 +33,10 @@ from mcm_compiler.contracts.fabrics.mappers import MapperRequest
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import write_whole
 from mcm_hardware.families.fabric.measuring.player import ENOUGH, FlitJudge
-from mcm_models.mapping_model.data_set import (
-    FORMULA,
-    ORIGINS,
-    RANDOM,
-    MappingData,
-    MeasuredGraph,
-)
+from mcm_models.mapping_model.data_set import FORMULA, ORIGINS, RANDOM, MappingData, MeasuredGraph
 from mcm_models.mapping_model.figures import Figures, folds
 from mcm_passes.families.fabric.annealing.annealing import Annealing
-from mcm_passes.families.fabric.formulas.analytic import (
-    Busiest,
-    Heuristic,
-    RoundTrips,
-    WireLength,
-)
+from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic, RoundTrips, WireLength
 from mcm_passes.families.fabric.learning.mapping_trainer import exact, guesses, judged
 
 FOLDS = 5

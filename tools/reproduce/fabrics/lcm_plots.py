@@ -19,13 +19,7 @@ from typing import Any
 
 import lcm_placers
 import numpy as np
-from lcm_accuracy import (
-    Guesses,
-    analytic_guesses,
-    cross_fitted,
-    network_guesses,
-    ridge_guesses,
-)
+from lcm_accuracy import Guesses, analytic_guesses, cross_fitted, network_guesses, ridge_guesses
 from lcm_study.flow_table import compared
 from lcm_study.fold_models import FoldModels
 from lcm_study.graphs import read

@@ -126,11 +126,7 @@ def _plan(recipe: Recipe, request: PlacerRequest) -> Plan:
 
 
 def _prior(
-    weight: float,
-    problem: StepProblem,
-    given: Ints,
-    start: Ints,
-    nothing: np.ndarray,
+    weight: float, problem: StepProblem, given: Ints, start: Ints, nothing: np.ndarray
 ) -> np.ndarray:
     """Scores of the devices that most of the time of each group's ops has in a placement."""
     held = nothing.astype(np.float64)

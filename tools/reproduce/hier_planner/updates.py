@@ -53,11 +53,7 @@ def sample_devices(
     return placer.sample(params, inputs, uniforms)
 
 
-@partial(
-    jax.jit,
-    static_argnames=("placer", "settings"),
-    donate_argnames=("params", "state"),
-)
+@partial(jax.jit, static_argnames=("placer", "settings"), donate_argnames=("params", "state"))
 def update(
     placer: Any,
     settings: PlannerSettings,

@@ -40,11 +40,7 @@ class PaperGraph:
     def step(self, *, bookkeeping: bool = True) -> TrainingStep:
         """The training step: gradients, clipping by the global norm, Adam."""
         options = TrainingStepOptions(
-            optimizer="adam",
-            learning_rate=1e-3,
-            clip=5.0,
-            bookkeeping=bookkeeping,
-            late=self.late,
+            optimizer="adam", learning_rate=1e-3, clip=5.0, bookkeeping=bookkeeping, late=self.late
         )
         return training_step(self.builder.build(), options)
 

@@ -146,12 +146,7 @@ class Run:
     """
 
     def __init__(
-        self,
-        model: str,
-        chips: int,
-        scratch: Path,
-        records: KeptRecords,
-        enough_s: float = 0.0,
+        self, model: str, chips: int, scratch: Path, records: KeptRecords, enough_s: float = 0.0
     ) -> None:
         self._scratch = scratch
         file = scratch / "model.onnx"

@@ -118,10 +118,7 @@ UPDATE = ("own", "mean_in", "worst_in", "mean_out", "worst_out")
 
 
 def network_for(
-    weights: Weights,
-    op: Ints,
-    features: tuple[Singles, Singles],
-    ends: tuple[Ints, Ints],
+    weights: Weights, op: Ints, features: tuple[Singles, Singles], ends: tuple[Ints, Ints]
 ) -> Network:
     """Weights with a problem in mind.
 

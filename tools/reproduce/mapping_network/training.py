@@ -13,13 +13,7 @@ import numpy as np
 import optax
 
 from mapping_network.graphs import GraphShape, MappingGraph, PaddedGraphs, buckets, padded
-from mapping_network.layout import (
-    GLOBAL_COLUMNS,
-    LearningSettings,
-    MappingLayout,
-    Singles,
-    Weights,
-)
+from mapping_network.layout import GLOBAL_COLUMNS, LearningSettings, MappingLayout, Singles, Weights
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_models.training_run import Tell, TrainingLoop
 

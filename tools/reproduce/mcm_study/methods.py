@@ -173,10 +173,7 @@ def dp_method(samples: int) -> Method:
 
 def _control(method: Method) -> tuple[Method, ...]:
     """A method that learns, without what is learned; none for others."""
-    kinds: dict[Kind, Kind] = {
-        "learn": "do not learn",
-        "draw and learn": "draw and do not learn",
-    }
+    kinds: dict[Kind, Kind] = {"learn": "do not learn", "draw and learn": "draw and do not learn"}
     if method.kind not in kinds:
         return ()
     name, label = method.name + CONTROL, f"{method.label}, no updates"

@@ -24,18 +24,8 @@ from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
 from mcm_passes.parallelism.deep_q.network import QLayout
 from pipeline_policy import policy_features
-from pipeline_policy.policy_environment import (
-    POLICY_LAYOUT,
-    PreparedCase,
-    QNetwork,
-    first_weights,
-)
-from pipeline_policy.policy_features import (
-    CONTEXT,
-    FEATURES,
-    FEATURES_VERSION,
-    NUM_CANDIDATES,
-)
+from pipeline_policy.policy_environment import POLICY_LAYOUT, PreparedCase, QNetwork, first_weights
+from pipeline_policy.policy_features import CONTEXT, FEATURES, FEATURES_VERSION, NUM_CANDIDATES
 from pipeline_policy.policy_lookahead import ahead_tables
 from pipeline_policy.published_environment import FLAT_LAYOUT, infer_flat
 
@@ -44,11 +34,7 @@ BEAM = 8
 
 
 def infer_pipeline(
-    network: QNetwork,
-    t: PipelineTables,
-    stages: int,
-    beam: int = BEAM,
-    descent: bool = False,
+    network: QNetwork, t: PipelineTables, stages: int, beam: int = BEAM, descent: bool = False
 ) -> Pipeline:
     """The shortest of the pipelines that the policy decides on, and of what it saw on the way.
 
@@ -167,9 +153,7 @@ PIPELINE_POLICIES = CheckpointKind(
 )
 
 
-def load_pipeline_policy(
-    path: Path = RECORDED_POLICY,
-) -> tuple[QNetwork, PipelinePolicyCard]:
+def load_pipeline_policy(path: Path = RECORDED_POLICY) -> tuple[QNetwork, PipelinePolicyCard]:
     """Reads and checks a checkpoint.
 
     Raises:

@@ -132,11 +132,7 @@ def train_pipeline_policy(
     return dataclasses.replace(best, cpu_seconds=time.process_time() - started)
 
 
-def mean_over_known(
-    network: QNetwork,
-    cases: Sequence[PreparedCase],
-    beam: int = 1,
-) -> float:
+def mean_over_known(network: QNetwork, cases: Sequence[PreparedCase], beam: int = 1) -> float:
     """Mean length over that of the pipelines that the look-ahead alone decides."""
     ratios = [
         infer_pipeline(network, case.tables, case.stages, beam).length_s / case.known_s

@@ -134,10 +134,7 @@ def _devices(
 
 
 def _kind(
-    reader: DescriptionReader,
-    name: str,
-    at: KeyPath,
-    described: Mapping[str, DeviceKind | None],
+    reader: DescriptionReader, name: str, at: KeyPath, described: Mapping[str, DeviceKind | None]
 ) -> DeviceKind | None:
     if name in described:
         return described[name]

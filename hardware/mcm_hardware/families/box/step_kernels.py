@@ -101,13 +101,7 @@ def _play(step: StepArrays, place: Ints, room: Scratch, tally: Tally, record: St
 
 @inlined_njit
 def _end(
-    step: StepArrays,
-    place: Ints,
-    room: Scratch,
-    doing: Ints,
-    ends: Floats,
-    now: float,
-    held: Longs,
+    step: StepArrays, place: Ints, room: Scratch, doing: Ints, ends: Floats, now: float, held: Longs
 ) -> None:
     """Ends what is due: ops, then copies, by device."""
     for d in range(len(held)):

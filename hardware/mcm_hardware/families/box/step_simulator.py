@@ -14,12 +14,7 @@ import numpy as np
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepResults, StepTrace
-from mcm_hardware.families.box.step_arrays import (
-    StepArrays,
-    StepRecord,
-    scratch,
-    step_arrays,
-)
+from mcm_hardware.families.box.step_arrays import StepArrays, StepRecord, scratch, step_arrays
 from mcm_hardware.families.box.step_kernels import first_fault, longest_paths, simulate_all
 
 

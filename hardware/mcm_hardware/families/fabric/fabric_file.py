@@ -63,11 +63,7 @@ GRID_KEYS: Mapping[str, Key] = {
 }
 """Keys of the grid, by table and name."""
 
-FABRIC_KEYS: Mapping[str, Key] = {
-    **family_keys("fabric"),
-    **GRID_KEYS,
-    **COST_KEYS,
-}
+FABRIC_KEYS: Mapping[str, Key] = {**family_keys("fabric"), **GRID_KEYS, **COST_KEYS}
 """Keys of a fabric's own file."""
 
 FABRIC_FORM = DescriptionForm("a fabric", FABRIC_KEYS)

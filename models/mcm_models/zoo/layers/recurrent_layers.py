@@ -260,11 +260,7 @@ def initial_state(cell: CellKind, scope: Scope, batch: int, hidden: int) -> Stat
 
 
 def unrolled(
-    layer: RecurrentLayer,
-    sequence: Sequence[ir.Value],
-    state: State,
-    *,
-    backwards: bool = False,
+    layer: RecurrentLayer, sequence: Sequence[ir.Value], state: State, *, backwards: bool = False
 ) -> tuple[list[ir.Value], State]:
     """A cell per element of `sequence`; the outputs in its order, and the last state.
 

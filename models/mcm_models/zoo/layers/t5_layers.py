@@ -9,14 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from mcm_models.graph_builder import (
-    Scope,
-    Uniform,
-    around,
-    before_relu,
-    keeps_variance,
-    spread,
-)
+from mcm_models.graph_builder import Scope, Uniform, around, before_relu, keeps_variance, spread
 
 
 def relative_bucket(
@@ -114,12 +107,7 @@ class Attention:
     head_width: int
 
     def sublayer(
-        self,
-        scope: Scope,
-        name: str,
-        hidden: ir.Value,
-        encoded: ir.Value | None,
-        bias: ir.Value,
+        self, scope: Scope, name: str, hidden: ir.Value, encoded: ir.Value | None, bias: ir.Value
     ) -> ir.Value:
         """Attends and adds.
 

@@ -35,11 +35,7 @@ from mcm_passes.parallelism.clusters.cluster_ways import (
 )
 from mcm_passes.parallelism.pipelines import node_chain
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
-from mcm_passes.parallelism.plans.operator_choice import (
-    LEAST_DEGREE,
-    asks_to_divide,
-    best_inputs,
-)
+from mcm_passes.parallelism.plans.operator_choice import LEAST_DEGREE, asks_to_divide, best_inputs
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 MOST_STAGES = 8
@@ -221,10 +217,7 @@ def _stage_counts(cluster: Cluster, operator: int, options: PlanOptions) -> Iter
 
 
 def _planned(
-    pipelining: node_chain.ModelPipelining,
-    pipeline: Pipeline,
-    operator: int,
-    options: PlanOptions,
+    pipelining: node_chain.ModelPipelining, pipeline: Pipeline, operator: int, options: PlanOptions
 ) -> parallel_plan.PlannedPipeline:
     chain: node_chain.NodeChain = pipelining.chain
     positions = pipelining.positions(pipeline.cuts)

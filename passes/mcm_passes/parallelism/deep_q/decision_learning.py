@@ -140,12 +140,7 @@ class _Stages:
     """The two stages, and what happens in them."""
 
     def __init__(
-        self,
-        items: DecisionItems,
-        recipe: DecisionRecipe,
-        seed: int,
-        *,
-        linkage: bool,
+        self, items: DecisionItems, recipe: DecisionRecipe, seed: int, *, linkage: bool
     ) -> None:
         self.episodes = self.iterations = self.first_hit = 0
         self._best_value = -np.inf

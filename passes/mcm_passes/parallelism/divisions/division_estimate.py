@@ -232,11 +232,7 @@ class PeriodEstimate:
 
 
 def _packs(
-    seconds: Sequence[float],
-    memory: Memory,
-    period_s: float,
-    chips: int,
-    copies: Sequence[int],
+    seconds: Sequence[float], memory: Memory, period_s: float, chips: int, copies: Sequence[int]
 ) -> bool:
     """Return whether chips have memory and time for all pieces, each for the next in order.
 

@@ -360,9 +360,7 @@ class _Candidate:
 
 
 def _first_that_runs(
-    problem: PartitionProblem,
-    choices: tuple[Replication, ...],
-    solve: SolveShare,
+    problem: PartitionProblem, choices: tuple[Replication, ...], solve: SolveShare
 ) -> tuple[_Candidate, set[int]]:
     """The first of the choices that runs, or the last; and all numbers that were tried."""
     tried: set[int] = set()

@@ -256,10 +256,7 @@ class KernelCuts:
         # In pieces, what was a state would cross the host's link.
         if any(value.name in self._states for value in values):
             return
-        main = max(
-            kernel,
-            key=lambda n: (n.op_type in _SLIDING, self._seconds_of([n])),
-        )
+        main = max(kernel, key=lambda n: (n.op_type in _SLIDING, self._seconds_of([n])))
         yield from self._regions.of_kernel(kernel, main)
 
     def along(self, node: ir.Node, axis: int, plan: FusionPlan) -> RowRegion | None:

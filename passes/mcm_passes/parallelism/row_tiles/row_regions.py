@@ -320,10 +320,7 @@ def _slots(node: ir.Node, rule: ShardingRule) -> list[tuple[ir.Value | None, Dim
     """Operands and results of an op, with the loops of each dimension."""
     inputs = (*rule.inputs, *(None for _ in range(len(node.inputs) - len(rule.inputs))))
     outputs = (*rule.outputs, *(None for _ in range(len(node.outputs) - len(rule.outputs))))
-    return [
-        *zip(node.inputs, inputs, strict=False),
-        *zip(node.outputs, outputs, strict=False),
-    ]
+    return [*zip(node.inputs, inputs, strict=False), *zip(node.outputs, outputs, strict=False)]
 
 
 def _major(rule: ShardingRule, dim: tuple[int, ...]) -> int | None:

@@ -165,12 +165,7 @@ def _attribute(name: str, value: Any) -> ir.Attr:
 
 
 def masked_lookup(
-    make: NewOps,
-    node: ir.Node,
-    rows: ir.Value,
-    indices: ir.Value,
-    part: Slice,
-    extent: int,
+    make: NewOps, node: ir.Node, rows: ir.Value, indices: ir.Value, part: Slice, extent: int
 ) -> ir.Value:
     """The rows that a `Gather` finds in a part of a table, zeros elsewhere.
 

@@ -89,10 +89,7 @@ def joined_value(
 
 
 def combined_results(
-    make: NewOps,
-    parts: Sequence[ir.Value],
-    reduction: Reduction,
-    shares: Sequence[float],
+    make: NewOps, parts: Sequence[ir.Value], reduction: Reduction, shares: Sequence[float]
 ) -> ir.Value:
     """Partial results put together, one after the other.
 

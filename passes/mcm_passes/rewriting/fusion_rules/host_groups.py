@@ -48,8 +48,7 @@ def host_groups(
     for node in nodes:
         on_host = node in there
         stage[node] = max(
-            (stage[one] + (on_host != (one in there)) for one in makers[node]),
-            default=int(on_host),
+            (stage[one] + (on_host != (one in there)) for one in makers[node]), default=int(on_host)
         )
         if not on_host:
             continue

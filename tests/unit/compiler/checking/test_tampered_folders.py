@@ -415,10 +415,7 @@ def test_json_that_is_huge(folder: Path, name: str, monkeypatch: pytest.MonkeyPa
 
 PROGRAM_FIELDS: list[tuple[Callable[[Any], None], str]] = [
     (lambda p: p["chips"][0]["kernels"][0].update(duration_s="1"), "duration_s is '1', not a numb"),
-    (
-        lambda p: p["chips"][0]["kernels"][0].update(duration_s=1e300),
-        "_s is 1e+300, not from",
-    ),
+    (lambda p: p["chips"][0]["kernels"][0].update(duration_s=1e300), "_s is 1e+300, not from"),
     (lambda p: p["chips"][0]["kernels"][0].update(reads=[0.5]), "reads[0] is 0.5, not a whole"),
     (lambda p: p["chips"][0]["kernels"][0].update(reads=[True]), "reads[0] is true, not a whole"),
     (lambda p: p["chips"][0]["kernels"][0].update(nodes=None), "nodes is null, not a list"),

@@ -87,10 +87,7 @@ def test_hostile_names(name: str, shown: str) -> None:
 
 FORM = {
     "testsuites": (set(), {"testsuite"}),
-    "testsuite": (
-        {"name", "tests", "failures", "errors", "skipped", "time"},
-        {"testcase"},
-    ),
+    "testsuite": ({"name", "tests", "failures", "errors", "skipped", "time"}, {"testcase"}),
     "testcase": ({"classname", "name", "time"}, {"failure", "system-out"}),
     "failure": ({"type", "message"}, set()),
     "system-out": (set(), set()),

@@ -70,10 +70,7 @@ def test_equal_stems_are_told_apart_by_their_paths() -> None:
 
 
 def test_stems_that_differ_in_case_only_are_equal() -> None:
-    assert _listed("m/Net.onnx", "n/net.onnx") == {
-        "m/Net.onnx": "m/Net",
-        "n/net.onnx": "n/net",
-    }
+    assert _listed("m/Net.onnx", "n/net.onnx") == {"m/Net.onnx": "m/Net", "n/net.onnx": "n/net"}
 
 
 def test_what_still_clashes_is_numbered() -> None:

@@ -84,8 +84,7 @@ def test_a_folder_compiles_with_the_sizes_of_all(models, tmp_path, monkeypatch):
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     arguments = ["--dim", "batch=1", "--dim", "seq=8", "--shape", "z=2,3", "--target", "mcm4"]
     done = CliRunner().invoke(
-        cli,
-        ["compile", str(tmp_path / "models"), *arguments, "-O0", "-o", str(tmp_path / "out")],
+        cli, ["compile", str(tmp_path / "models"), *arguments, "-O0", "-o", str(tmp_path / "out")]
     )
     assert done.exit_code == 0, done.output
     assert done.stdout.endswith("3 models: 3 ok, 0 failed\n")

@@ -34,8 +34,7 @@ def test_dimensions(text: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["batch", "=1", "batch=", "batch=-1", "batch=1.5", "batch=²", "b=" + "9" * 30],
+    "text", ["batch", "=1", "batch=", "batch=-1", "batch=1.5", "batch=²", "b=" + "9" * 30]
 )
 def test_malformed_dimensions(text: str) -> None:
     with pytest.raises(click.BadParameter):

@@ -131,10 +131,7 @@ def test_without_the_library_the_command_is_told(
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     pytest.importorskip("tensorboardX")
     (tmp_path / "file").touch()
-    with (
-        pytest.raises(CompileError) as caught,
-        training_progress(tmp_path / "file" / "curves"),
-    ):
+    with pytest.raises(CompileError) as caught, training_progress(tmp_path / "file" / "curves"):
         pytest.fail("it went on without curves")
     assert caught.value.diagnostics[0].code == "MCM-A002"
 

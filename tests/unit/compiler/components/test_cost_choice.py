@@ -496,8 +496,7 @@ def test_a_key_above_all_tables_is_rewritten() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
-    ['cost = { model = "cycles" }\n', 'cost.model = """\ncycles"""\n'],
+    "given", ['cost = { model = "cycles" }\n', 'cost.model = """\ncycles"""\n']
 )
 def test_a_form_that_cannot_be_rewritten_is_refused(given: str) -> None:
     with pytest.raises(CompileError) as caught:

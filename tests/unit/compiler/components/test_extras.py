@@ -5,12 +5,7 @@ import sys
 import pytest
 
 from mcm_compiler.components import extras
-from mcm_compiler.components.extras import (
-    LEARN,
-    extra_of,
-    missing_modules,
-    require_learning,
-)
+from mcm_compiler.components.extras import LEARN, extra_of, missing_modules, require_learning
 from mcm_compiler.diagnostics import CompileError
 
 

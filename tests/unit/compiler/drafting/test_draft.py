@@ -95,10 +95,7 @@ def test_a_size_that_a_failed_run_names_is_tried(tmp_path):
     { n = NonZero (x) t = Transpose <perm = [1,0]> (n) g = GatherND (x, t)
       r = Reshape (g, s) y = Gemm (r, w) }"""
     model = parser.parse_model(HEAD + body)
-    for name, array in (
-        ("s", np.array([1, -1], np.int64)),
-        ("w", np.ones((37, 2), np.float32)),
-    ):
+    for name, array in (("s", np.array([1, -1], np.int64)), ("w", np.ones((37, 2), np.float32))):
         model.graph.initializer.append(numpy_helper.from_array(array, name))
     onnx.save(model, tmp_path / "net.onnx")
     found = draft_model(tmp_path, "net.onnx").sizes.dims["width"]

@@ -86,17 +86,7 @@ def _one_op_less(model: onnx.ModelProto) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        _attribute,
-        _wire,
-        _weight,
-        _weight_type,
-        _input_type,
-        _output,
-        _opset,
-        _op,
-        _one_op_less,
-    ],
+    [_attribute, _wire, _weight, _weight_type, _input_type, _output, _opset, _op, _one_op_less],
 )
 def test_each_change_is_seen(change: Callable[[onnx.ModelProto], None]) -> None:
     form = _model()

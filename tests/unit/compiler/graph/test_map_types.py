@@ -33,8 +33,7 @@ def zip_model():
     model = parser.parse_model(ZIP)
     types = onnx.helper.make_sequence_type_proto(
         onnx.helper.make_map_type_proto(
-            onnx.TensorProto.STRING,
-            onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, []),
+            onnx.TensorProto.STRING, onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
         )
     )
     types.sequence_type.elem_type.map_type.value_type.tensor_type.ClearField("shape")

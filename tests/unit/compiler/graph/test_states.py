@@ -46,8 +46,7 @@ def test_customary_names_are_known(past, present):
 
 
 @pytest.mark.parametrize(
-    ("past", "present"),
-    [("hidden", "hidden_out"), ("pastry", "presentry"), ("x", "y")],
+    ("past", "present"), [("hidden", "hidden_out"), ("pastry", "presentry"), ("x", "y")]
 )
 def test_other_names_are_left_alone(past, present):
     assert find_states(cache(past, present), None) == ((), [])

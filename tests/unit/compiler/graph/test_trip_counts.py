@@ -120,11 +120,7 @@ CASES = {
     "no trip": (by_input, {"n": 0}, {"loop": 0}),
     "nested": (nested, {"n": 3, "m": 7}, {"outer": 3, "outer/inner": 7}),
     "condition": (while_small, {"most": np.float32(512 * 10 - 1)}, {"while": 10}),
-    "early end": (
-        lambda: while_small(100),
-        {"most": np.float32(512 * 10 - 1)},
-        {"while": 10},
-    ),
+    "early end": (lambda: while_small(100), {"most": np.float32(512 * 10 - 1)}, {"while": 10}),
     "branch taken": (in_branch, {"n": 20, "c": TRUE}, {"if/loop": 20}),
     "branch not taken": (in_branch, {"n": 20, "c": np.bool_(0)}, {"if/loop": 0}),
     "sequence": (over_sequence, {"n": 2}, {"map": 4}),

@@ -318,8 +318,7 @@ def _same_node_again(model: ir.Model) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [_rename, _reshape, _other_attribute, _other_operand, _other_weight, _same_node_again],
+    "change", [_rename, _reshape, _other_attribute, _other_operand, _other_weight, _same_node_again]
 )
 def test_snapshots_tell_what_changed(model: ir.Model, change: Any) -> None:
     before = snapshot(model)

@@ -301,8 +301,7 @@ def test_an_error_that_is_reported_ends_the_compile(model: ir.Model) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [("MY-001", 5), (None, "x"), ("MY-001", "x", 5), ("MY-001", "x", None, None, "note")],
+    "fields", [("MY-001", 5), (None, "x"), ("MY-001", "x", 5), ("MY-001", "x", None, None, "note")]
 )
 def test_a_diagnostic_that_no_report_could_hold_is_the_passes_fault(
     model: ir.Model, fields: tuple[Any, ...]

@@ -15,11 +15,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.placed.device_costs import load_box
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placing import place_model
-from mcm_compiler.placed.profiles import (
-    refuse_contradictions,
-    table_of,
-    with_profiles,
-)
+from mcm_compiler.placed.profiles import refuse_contradictions, table_of, with_profiles
 from mcm_hardware.measured_times.times_file import read_times
 from tests.generators.placed_models import imported_model
 

@@ -56,11 +56,7 @@ def compute():
 
 @pytest.mark.parametrize(
     ("work", "limits", "how"),
-    [
-        (crash, {}, "SIGSEGV"),
-        (fail, {}, "exit status 1"),
-        (compute, {"cpu_s": 1}, "SIGXCPU"),
-    ],
+    [(crash, {}, "SIGSEGV"), (fail, {}, "exit status 1"), (compute, {"cpu_s": 1}, "SIGXCPU")],
 )
 @pytest.mark.forks
 def test_children_that_give_no_answer(work, limits, how):

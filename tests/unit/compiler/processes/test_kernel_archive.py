@@ -10,12 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler.processes.kernel_archive import (
-    Archive,
-    FunctionKernels,
-    archive_bytes,
-    place_of,
-)
+from mcm_compiler.processes.kernel_archive import Archive, FunctionKernels, archive_bytes, place_of
 
 TOOLS = Path(__file__).parents[4] / "tools"
 

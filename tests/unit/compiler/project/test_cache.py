@@ -123,12 +123,7 @@ def test_storing_again_replaces(cache, output) -> None:
     cache.store(A, output, RECORD)
     cache.place(cache.find(A), output)
     assert (output / "chip.onnx").read_bytes() == b"new"
-    assert sorted(os.listdir(cache.root)) == [
-        ".gitignore",
-        "CACHEDIR.TAG",
-        "entries",
-        "external",
-    ]
+    assert sorted(os.listdir(cache.root)) == [".gitignore", "CACHEDIR.TAG", "entries", "external"]
 
 
 def test_the_least_recently_used_go_first(cache, output) -> None:

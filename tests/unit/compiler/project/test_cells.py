@@ -134,8 +134,7 @@ def test_faults(tmp_path, files, text: str, code: str, told: str) -> None:
 def test_a_cell_within_another_one(tmp_path, files) -> None:
     files("a.onnx", "b.onnx")
     found = faults(
-        tmp_path,
-        '[[models]]\nfiles = "a.onnx"\n[[models]]\nfiles = "b.onnx"\nname = "a/mcm36"\n',
+        tmp_path, '[[models]]\nfiles = "a.onnx"\n[[models]]\nfiles = "b.onnx"\nname = "a/mcm36"\n'
     )
     assert [code for code, _ in found] == ["MCM-B008"]
     assert "would both lie in 'a/mcm36'" in found[0][1]

@@ -79,10 +79,7 @@ def test_a_host_link(link: LinkActivity, words: str, tensor: str) -> None:
     [
         ((), "a cycle of waits"),
         (("channel",), "the order in which links serve"),
-        (
-            ("buffer", "channel"),
-            "a cycle of waits for buffers, for which there is no memory,",
-        ),
+        (("buffer", "channel"), "a cycle of waits for buffers, for which there is no memory,"),
         (("buffer", "step"), "the wait of a step for the step before of its sequence"),
     ],
 )

@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
-    Trace,
-)
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 
 from mcm_compiler.contracts.program import Hop, Timeline
 from mcm_compiler.diagnostics import CompileError

@@ -21,12 +21,7 @@ from mcm_compiler.report.report_data import build_report, verification_data
 from mcm_compiler.report.terminal import report_text
 from mcm_compiler.report.versions import DISTRIBUTIONS
 from mcm_compiler.text import json_text
-from tests.generators.example_result import (
-    MIB,
-    bare_result,
-    example_model,
-    example_result,
-)
+from tests.generators.example_result import MIB, bare_result, example_model, example_result
 
 SCHEMA = Path(__file__).parents[4] / "docs" / "reference" / "schema" / "report.schema.json"
 

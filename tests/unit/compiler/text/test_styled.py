@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcm_compiler.text.styled import (
-    Labelled,
-    Table,
-    Text,
-    columns_of,
-    cropped,
-    plain_lines,
-)
+from mcm_compiler.text.styled import Labelled, Table, Text, columns_of, cropped, plain_lines
 
 
 @pytest.mark.parametrize(
@@ -58,13 +51,7 @@ def test_table_aligns_and_is_cut_off() -> None:
     table.add_column("name")
     table.add_row(Text("10"), Text("a"))
     table.add_row(Text("9"), Text("bb"))
-    assert plain_lines(table, 40) == [
-        "  n   name",
-        "───────────",
-        " 10   a",
-        "  9   bb",
-        "     c",
-    ]
+    assert plain_lines(table, 40) == ["  n   name", "───────────", " 10   a", "  9   bb", "     c"]
     assert plain_lines(table, 5)[1] == "─────"
     assert table.columns == 11
     table = Table(ascii_only=True, headers=table.headers, rows=table.rows)

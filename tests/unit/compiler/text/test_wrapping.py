@@ -54,11 +54,9 @@ def test_rows_fold_their_text(rows: list[tuple[str, str]], width: int) -> None:
 def test_the_shapes_of_rows() -> None:
     rows = [("greedy", "a cut along one order, in one pass", "1.5 MiB")]
     assert fitted(rows, None) == [["greedy  a cut along one order, in one pass  1.5 MiB"]]
-    assert fitted(rows, 40) == [
-        ["greedy  a cut along one order,   1.5 MiB", "        in one pass"],
-    ]
+    assert fitted(rows, 40) == [["greedy  a cut along one order,   1.5 MiB", "        in one pass"]]
     assert fitted(rows, 20) == [
-        ["greedy", "  a cut along one", "  order, in one pass", "  1.5 MiB"],
+        ["greedy", "  a cut along one", "  order, in one pass", "  1.5 MiB"]
     ]
     assert fitted([], 20) == []
 

@@ -87,8 +87,7 @@ def test_ops_are_divided_as_for_smaller_chips_where_that_is_faster(
 
 
 @pytest.mark.parametrize(
-    ("name", "target", "chosen"),
-    [("bert-tiny", "mcm16", "copies"), ("lstm-lm", "mcm16", "rows")],
+    ("name", "target", "chosen"), [("bert-tiny", "mcm16", "copies"), ("lstm-lm", "mcm16", "rows")]
 )
 def test_half_of_a_resource_is_never_faster(
     name: str, target: str, chosen: str, tmp_path: Path

@@ -167,10 +167,7 @@ def test_a_package_without_memory_streams_nothing():
     ("huge", "what"),
     [
         (replace(GOOD, transfers=GOOD.transfers * 300_000), "kernels and hops"),
-        (
-            replace(GOOD, chips=(chip(0, (1.0, tuple(range(5)) * 900_000, ())),)),
-            "reads and writes",
-        ),
+        (replace(GOOD, chips=(chip(0, (1.0, tuple(range(5)) * 900_000, ())),)), "reads and writes"),
         (with_transfer(1, slots=2**20), "start times"),
     ],
 )

@@ -21,11 +21,7 @@ from tests.generators.small_mesh import SmallMesh, small_mesh
 
 TILES = 6
 NAMES = [f"a/tile_{tile}" for tile in range(TILES)]
-WIRES = [
-    Wire("x", HOST, (0,)),
-    *(Wire(name, 0, (1,)) for name in NAMES),
-    Wire("y", 1, (HOST,)),
-]
+WIRES = [Wire("x", HOST, (0,)), *(Wire(name, 0, (1,)) for name in NAMES), Wire("y", 1, (HOST,))]
 TIGHT = 10 * 1024
 
 

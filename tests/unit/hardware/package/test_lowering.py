@@ -228,12 +228,7 @@ def test_several_destinations_share_the_hops(model):
     third = model("g (float[8] a, float[8] b) => (float[8] y) { y = Add(a, b) }")
     program = mcm36().lower(
         [chip_model(0, first), chip_model(1, second), chip_model(2, third)],
-        [
-            Wire("x", HOST, (0,)),
-            Wire("a", 0, (1, 2)),
-            Wire("b", 1, (2,)),
-            Wire("y", 2, (HOST,)),
-        ],
+        [Wire("x", HOST, (0,)), Wire("a", 0, (1, 2)), Wire("b", 1, (2,)), Wire("y", 2, (HOST,))],
     )
     assert [(t.tensor, t.source, t.destination, t.after) for t in program.transfers] == [
         ("x", HOST, 0, -1),

@@ -80,13 +80,7 @@ def test_other_files_are_no_data_sets(tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "array",
-    [
-        np.array([{"a": 1}], dtype=object),
-        np.array(["text"]),
-        np.zeros((2, 2)),
-        np.zeros(0),
-    ],
+    "array", [np.array([{"a": 1}], dtype=object), np.array(["text"]), np.zeros((2, 2)), np.zeros(0)]
 )
 def test_arrays_of_other_sorts_are_refused(tmp_path: Path, array: np.ndarray) -> None:
     save_data(tmp_path / "d", measured_data())

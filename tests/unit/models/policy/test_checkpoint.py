@@ -14,12 +14,7 @@ from safetensors.numpy import save
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.cards import CARD_KEY
 from mcm_models.policy.features import FEATURES_VERSION
-from mcm_models.policy.layout import (
-    POLICIES,
-    PolicyCard,
-    PolicyLayout,
-    initial_weights,
-)
+from mcm_models.policy.layout import POLICIES, PolicyCard, PolicyLayout, initial_weights
 
 LAYOUT = PolicyLayout(layers=1, width=8, head_width=8, knots=4)
 CARD = PolicyCard(LAYOUT, "no-prior", 0.0, "engine", {"seed": 3})

@@ -176,11 +176,7 @@ def test_of_large_chips_fewer_mappings_are_measured_but_always_one(counts, tmp_p
 
 def test_targets_without_fabrics_are_left_alone_unless_a_mapper_is_asked_for():
     assert run(mcm4(), CompileOptions()) == ()
-    for options in (
-        CompileOptions(mapper="drawn"),
-        CompileOptions(mapping_model="silent"),
-        ASKED,
-    ):
+    for options in (CompileOptions(mapper="drawn"), CompileOptions(mapping_model="silent"), ASKED):
         assert codes(mcm4(), options) == ["MCM-M020"]
 
 
@@ -226,8 +222,7 @@ def test_a_lowering_that_could_stand_still_is_refused():
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    ["site", "count", "rank", "number", "whole", "turn", "lists", "none", "nothing"],
+    "wrong", ["site", "count", "rank", "number", "whole", "turn", "lists", "none", "nothing"]
 )
 def test_a_mapper_that_breaks_its_contract_is_named(wrong):
     options = replace(ASKED, mapper=f"drawn{{wrong={wrong}}}")

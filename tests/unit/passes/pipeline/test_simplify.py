@@ -233,9 +233,7 @@ def test_constants_fold_in_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same_outputs(before, after)
 
 
-def test_what_onnxruntime_refuses_stays_and_the_rest_folds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_onnxruntime_refuses_stays_and_the_rest_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     run = constant_folding.run_model
 
     def refusing(proto, feeds):

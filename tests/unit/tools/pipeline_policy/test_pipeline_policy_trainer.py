@@ -10,9 +10,7 @@ import pytest
 from pipeline_policy import trainer
 from pipeline_policy.policy_inference import load_pipeline_policy
 from pipeline_policy.published_environment import FLAT_LAYOUT
-from pipeline_policy.trainer import (
-    PipelinePolicyTrainer,
-)
+from pipeline_policy.trainer import PipelinePolicyTrainer
 
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest
 from mcm_compiler.diagnostics import CompileError

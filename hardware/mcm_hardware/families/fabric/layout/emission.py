@@ -215,10 +215,7 @@ class Emitter:
             self._lists.stream(into.next(1), list(self._compute[k]), 1)
 
     def _read_weights(self, k: int, demand: Demand, share: StageShare, into: _Sites) -> None:
-        parts = (
-            (demand.weight_reads * share.right_times, RIGHT),
-            (demand.table_reads, SHARE),
-        )
+        parts = ((demand.weight_reads * share.right_times, RIGHT), (demand.table_reads, SHARE))
         for elements, mode in parts:
             if elements == 0:
                 continue

@@ -190,11 +190,7 @@ class Played(NamedTuple):
 
 @entry_njit
 def play_mapping(
-    arrays: UnitArrays,
-    mesh: MeshArrays,
-    site: Ints,
-    turn: Ints,
-    limits: Limits,
+    arrays: UnitArrays, mesh: MeshArrays, site: Ints, turn: Ints, limits: Limits
 ) -> Played:
     """Plays one mapping.
 

@@ -9,13 +9,7 @@ import numpy as np
 from mcm_compiler.arrays.kernels import inlined_njit, inner_njit
 from mcm_compiler.contracts.partition import Bools, Ints, Longs
 from mcm_compiler.placements.compiled_rules import copies_of, last_reader, last_used
-from mcm_compiler.placements.ring_rules import (
-    CLONED,
-    COLLECTED,
-    FORWARDED,
-    FROM_HOST,
-    TO_HOST,
-)
+from mcm_compiler.placements.ring_rules import CLONED, COLLECTED, FORWARDED, FROM_HOST, TO_HOST
 from mcm_hardware.families.ring.batch.problem_tables import ProblemTables, UnitTables
 
 NOWHERE = -1
@@ -68,13 +62,7 @@ def place(tables: ProblemTables, chip_of: Ints) -> LegalisedPartition:
 
 
 @inner_njit
-def _route(
-    tables: ProblemTables,
-    chip_of: Ints,
-    home: Longs,
-    sent: Bools,
-    relays: Longs,
-) -> None:
+def _route(tables: ProblemTables, chip_of: Ints, home: Longs, sent: Bools, relays: Longs) -> None:
     """Fills `sent` and `relays`."""
     tensors = tables.tensors
     for tensor in range(len(tensors.value)):

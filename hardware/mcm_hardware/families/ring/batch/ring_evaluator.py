@@ -32,12 +32,7 @@ from mcm_hardware.families.ring.ring_machine import RingSpec, ring_machine
 
 @inner_njit
 def assemble(
-    values: ValueTables,
-    item_ptr: Longs,
-    flow: Dataflow,
-    plans: ChipPlans,
-    slots: int,
-    end: int,
+    values: ValueTables, item_ptr: Longs, flow: Dataflow, plans: ChipPlans, slots: int, end: int
 ) -> ProgramArrays:
     """The program of a partition, as `program_arrays` makes it from a lowered one.
 

@@ -352,10 +352,7 @@ class Pretrained:
         by = "no policy" if scorer is None else "pre-trained policy"
         used = float(len(np.unique(judge.best)))
         return judge.answer(
-            f"{by}, then {how}",
-            ("clusters", float(clusters)),
-            ("used devices", used),
-            *figures,
+            f"{by}, then {how}", ("clusters", float(clusters)), ("used devices", used), *figures
         )
 
     def _coarse_search(

@@ -9,11 +9,7 @@ import numpy as np
 
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_passes.families.box.search.annealing import judge_of
-from mcm_passes.families.box.search.units import (
-    STACKS,
-    fallbacks,
-    layered_placements,
-)
+from mcm_passes.families.box.search.units import STACKS, fallbacks, layered_placements
 
 
 @dataclass(frozen=True)

@@ -126,12 +126,7 @@ CLUSTER_SHARE = 0.05
 
 
 @dataclass(frozen=True)
-@checked(
-    parts=at_least(1),
-    restarts=at_least(1),
-    hot=above(0),
-    cold=above(0),
-)
+@checked(parts=at_least(1), restarts=at_least(1), hot=above(0), cold=above(0))
 class LocalSearch(RobustScore):
     """Annealing over clusters around weights, then over pieces of them.
 

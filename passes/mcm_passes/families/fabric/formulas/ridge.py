@@ -28,12 +28,7 @@ from mcm_passes.families.fabric.formulas.analytic import (
     RoundTrips,
     formula_of,
 )
-from mcm_passes.families.fabric.formulas.terms import (
-    FARTHEST,
-    NUM_FEATURES,
-    feature,
-    slowest,
-)
+from mcm_passes.families.fabric.formulas.terms import FARTHEST, NUM_FEATURES, feature, slowest
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,12 +25,7 @@ from mcm_models.mapping_model.data_files import data_digest
 from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
 from mcm_models.mapping_model.figures import Figures, figures_of, folds
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
-from mcm_passes.families.fabric.formulas.ridge import (
-    fitted,
-    prepared_ridge,
-    ridge_card,
-    save_ridge,
-)
+from mcm_passes.families.fabric.formulas.ridge import fitted, prepared_ridge, ridge_card, save_ridge
 from mcm_passes.families.fabric.formulas.terms import NUM_FEATURES
 from mcm_passes.families.fabric.learning.collecting import CollectionSize, collect, learned_of
 
@@ -140,10 +135,7 @@ class MappingTrainer(CollectionSize):
 
 
 def measured_blocks(
-    trainer: CollectionSize,
-    target: MapsChips,
-    request: TrainingRequest,
-    tell: training_run.Tell,
+    trainer: CollectionSize, target: MapsChips, request: TrainingRequest, tell: training_run.Tell
 ) -> tuple[MappingData, list[MeasuredGraph], list[MeasuredGraph]]:
     """All measured graphs, those to score on, and those to learn from.
 

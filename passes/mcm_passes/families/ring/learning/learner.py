@@ -191,9 +191,7 @@ class PolicyLearner:
             self._params,
             self._state,
             ppo.Inputs(
-                task.padded,
-                Chips.of(layout, chips),
-                jnp.asarray(pad_rows(task.prior, nodes)),
+                task.padded, Chips.of(layout, chips), jnp.asarray(pad_rows(task.prior, nodes))
             ),
             ppo.Batch(
                 jnp.asarray(pad_rows(rollouts.actions, nodes, 1)),

@@ -15,11 +15,7 @@ from typing import Any, ClassVar, cast
 
 from mcm_compiler.components.extras import LEARN, require_learning
 from mcm_compiler.components.target_loading import load_target
-from mcm_compiler.contracts.training import (
-    TrainingProgress,
-    TrainingRequest,
-    TrainingResult,
-)
+from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.processes.jobs import Jobs, open_jobs
 from mcm_compiler.processes.staging import appended_file, write_whole
 from mcm_compiler.text.option_ranges import at_least, checked

@@ -35,12 +35,7 @@ from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.start import KNOWN, NOTHING_DRAWN
 from mcm_passes.mapping.problem.rule_graph import rule_graph
-from mcm_passes.mapping.search.named import (
-    LEARNS_AT,
-    WITHOUT_LEARNING,
-    answer_of,
-    strategy_of,
-)
+from mcm_passes.mapping.search.named import LEARNS_AT, WITHOUT_LEARNING, answer_of, strategy_of
 from mcm_passes.mapping.search.search import Search
 
 Reward = Literal["fast", "judge"]
@@ -254,11 +249,7 @@ class LearnedRun:
         return self._outcome()
 
     def draw(
-        self,
-        recipe: Recipe,
-        weights: Weights,
-        rng: np.random.Generator,
-        samples: int | None = None,
+        self, recipe: Recipe, weights: Weights, rng: np.random.Generator, samples: int | None = None
     ) -> partition.Outcome:
         """Draws from a policy as it is until the budget is spent; without JAX.
 

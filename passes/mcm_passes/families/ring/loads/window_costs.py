@@ -95,9 +95,7 @@ def window_scratch(d: ChipDemands) -> WindowScratch:
     """For windows of these demands."""
     n, items = d.nodes.work_s.size, d.items.busy_s.size
     return WindowScratch(
-        nodes=np.empty(n, np.int32),
-        stamp=np.full(items, -1, np.int64),
-        peaks=live_peaks(n, 1),
+        nodes=np.empty(n, np.int32), stamp=np.full(items, -1, np.int64), peaks=live_peaks(n, 1)
     )
 
 

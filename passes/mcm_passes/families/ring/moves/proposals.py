@@ -52,12 +52,7 @@ def empty_proposal(num_units: int) -> Proposal:
 
 @inlined_njit
 def propose(
-    p: PlacedProblem,
-    s: PlacementState,
-    hot: int,
-    borders: Ints,
-    stream: Words,
-    room: Proposal,
+    p: PlacedProblem, s: PlacementState, hot: int, borders: Ints, stream: Words, room: Proposal
 ) -> int:
     """Fills a proposal with units to move, under which all dependencies point forwards.
 

@@ -31,11 +31,7 @@ from mcm_passes.families.ring.moves.placement_state import (
     swap_devices,
     weigh_memory,
 )
-from mcm_passes.families.ring.moves.proposals import (
-    Proposal,
-    empty_proposal,
-    propose,
-)
+from mcm_passes.families.ring.moves.proposals import Proposal, empty_proposal, propose
 from mcm_passes.families.ring.solver.random_stream import uniform
 from mcm_passes.mapping.loads.device_memory import LivePeaks, live_peaks
 from mcm_passes.mapping.machine.device_order import order_of

@@ -245,12 +245,7 @@ class Frontier(SearchStrategy):
 
 
 def _conclude(
-    known: Search,
-    found: ChainOptimum,
-    lattice: LabelLattice,
-    objective: Objective,
-    *,
-    strict: bool,
+    known: Search, found: ChainOptimum, lattice: LabelLattice, objective: Objective, *, strict: bool
 ) -> str:
     """Takes note of what all chains show; why there is no partition, or empty.
 

@@ -46,11 +46,7 @@ from mcm_passes.families.ring.loads.window_costs import (
     window_loads,
     window_scratch,
 )
-from mcm_passes.families.ring.objectives.chip_play import (
-    PlayedProblem,
-    PlayScratch,
-    play_chip,
-)
+from mcm_passes.families.ring.objectives.chip_play import PlayedProblem, PlayScratch, play_chip
 from mcm_passes.mapping.loads.chip_demands import ChipDemands
 
 TIE = 1e-12

@@ -10,11 +10,7 @@ from functools import partial
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_passes.families.ring.exact.ideal_check import MOST_WINDOWS
-from mcm_passes.families.ring.objectives.label_check import (
-    EnergyCheck,
-    LabelCheck,
-    least_rules_out,
-)
+from mcm_passes.families.ring.objectives.label_check import EnergyCheck, LabelCheck, least_rules_out
 from mcm_passes.mapping.bound_checks.bound_checks import MOST_UNITS, Argument
 from mcm_passes.mapping.bound_checks.plain_need import host_sizes, readers_of
 

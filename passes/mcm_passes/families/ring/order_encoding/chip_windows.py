@@ -178,10 +178,7 @@ def _joins(ptr: Longs, leads: Ints, before: Words) -> Bools:
 
 
 def narrowed(
-    sides: tuple[Side, Side],
-    windows: ChipWindows,
-    amounts: tuple[Amounts, ...],
-    capacity: Floats,
+    sides: tuple[Side, Side], windows: ChipWindows, amounts: tuple[Amounts, ...], capacity: Floats
 ) -> ChipWindows:
     """Windows narrowed from both ends by amounts as each end sees them.
 

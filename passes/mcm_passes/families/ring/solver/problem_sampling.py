@@ -95,11 +95,7 @@ class ProblemSampler:
         return self._draw(rng, len(proposals), proposals, weights)
 
     def _draw(
-        self,
-        rng: np.random.Generator,
-        count: int,
-        proposals: Ints | None,
-        weights: Singles | None,
+        self, rng: np.random.Generator, count: int, proposals: Ints | None, weights: Singles | None
     ) -> Ints:
         units = self.graph.units
         wanted = None if proposals is None else np.ascontiguousarray(proposals[:, units])

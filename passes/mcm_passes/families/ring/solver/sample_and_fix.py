@@ -254,11 +254,7 @@ def _draw_relay(
 
 @inlined_njit
 def _decide_adjacent(
-    facts: AdjacentFacts,
-    rollouts: Rollouts,
-    lanes: Lanes,
-    safe: npt.NDArray[np.bool_],
-    turn: _Turn,
+    facts: AdjacentFacts, rollouts: Rollouts, lanes: Lanes, safe: npt.NDArray[np.bool_], turn: _Turn
 ) -> tuple[bool, bool]:
     """As `_decide_relay`.
 

@@ -181,12 +181,7 @@ def _contract(problem: PartitionProblem, order: Ints, merged: Bools) -> Coarseni
     # Tensors that leave a merged unit, or come from the host or go there.
     outside = readers != np.repeat(producer, np.diff(problem.tensor_ptr))
     tensors = regrouped(
-        problem.tensor_ptr,
-        readers,
-        problem.tensor_touched,
-        outside,
-        problem.tensor_to_host,
-        count,
+        problem.tensor_ptr, readers, problem.tensor_touched, outside, problem.tensor_to_host, count
     )
     users = unit_of[problem.weight_users]
     every, all_weights = (np.ones(k, np.bool_) for k in (users.size, problem.weight_bytes.size))

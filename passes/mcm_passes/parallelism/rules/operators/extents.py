@@ -125,11 +125,7 @@ def sliced_pieces(op: OpRule) -> dict[int, tuple[int, int, int]]:
 
 
 def _partly(
-    op: OpRule,
-    shape: Shape,
-    out: Shape,
-    kept: list[bool],
-    pieces: Mapping[int, int] | None = None,
+    op: OpRule, shape: Shape, out: Shape, kept: list[bool], pieces: Mapping[int, int] | None = None
 ) -> ShardingRule:
     """Kept dimensions pass; the others have factors of their own on both sides.
 

@@ -126,9 +126,7 @@ class _Contraction:
                     self.sizes[label] = size
         dims = {
             label: op.dim(
-                size,
-                PASS if label in result else REDUCE,
-                label if label.isalpha() else "",
+                size, PASS if label in result else REDUCE, label if label.isalpha() else ""
             )
             for label, size in self.sizes.items()
             if label not in self.diagonal

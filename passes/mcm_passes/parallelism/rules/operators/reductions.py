@@ -38,11 +38,7 @@ def arg_extreme(op: OpRule, shape: Shape) -> ShardingRule:
 
 
 def _along(
-    op: OpRule,
-    shape: Shape,
-    reduced: set[int],
-    keep: bool,
-    reduction: Reduction | None,
+    op: OpRule, shape: Shape, reduced: set[int], keep: bool, reduction: Reduction | None
 ) -> ShardingRule:
     kind = REPLICATE if reduction is None else REDUCE
     dims = [

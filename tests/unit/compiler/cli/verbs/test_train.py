@@ -14,11 +14,7 @@ from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
 from mcm_compiler.cli.verbs.train import OLD_OPTIONS
-from mcm_compiler.contracts.training import (
-    TrainingProgress,
-    TrainingRequest,
-    TrainingResult,
-)
+from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.registry import TRAINERS
 
 
@@ -105,7 +101,7 @@ def test_old_spellings_work_and_tell_the_new_ones() -> None:
         (
             "policy",
             ("target", "data_set", "recipe", "samples", "checkpoints", "workers", "scheduler"),
-        ),
+        )
     ],
 )
 def test_every_old_spelling_is_an_option_of_its_trainer(

@@ -147,10 +147,7 @@ def test_ops_that_keep_their_form_are_renumbered_where_the_converter_does_not_lo
 
 @pytest.mark.parametrize(
     ("make", "reason"),
-    [
-        (_in_a_branch, "a body of control flow uses"),
-        (_in_a_function, "function 'F' uses"),
-    ],
+    [(_in_a_branch, "a body of control flow uses"), (_in_a_function, "function 'F' uses")],
 )
 def test_what_the_converter_does_not_reach_is_refused(make, reason, monkeypatch):
     """No op of the installed onnx needs another form; a converter that says so takes its place."""

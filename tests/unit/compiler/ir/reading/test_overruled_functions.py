@@ -72,10 +72,7 @@ def test_chips_run_the_op_as_onnxruntime_does(tmp_path: Path, model: onnx.ModelP
     assert check_folder(tmp_path / "o", model=str(path)).holds
 
 
-@pytest.mark.parametrize(
-    "model",
-    [_model("com.microsoft", "NoSuchOp"), _model("own", "Relu", "o")],
-)
+@pytest.mark.parametrize("model", [_model("com.microsoft", "NoSuchOp"), _model("own", "Relu", "o")])
 def test_other_functions_are_called(tmp_path: Path, model: onnx.ModelProto) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model, path)

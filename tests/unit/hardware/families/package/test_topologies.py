@@ -189,11 +189,7 @@ FAULTS = [
     ('kind = "mesh"\nsize = [4, 4]\nlinks = [[0, 1]]', "MCM-T008", "has no links"),
     ('kind = "links"\nlinks = [[0, 1]]\nsize = [2]', "MCM-T008", "has no size"),
     ('kind = "links"\nlinks = [[0, 1], [2, 3]]', "MCM-T008", "no links connect chip 2"),
-    (
-        'kind = "links"\nlinks = [[0, 1], [1, 3]]',
-        "MCM-T008",
-        "no link names chip 2",
-    ),
+    ('kind = "links"\nlinks = [[0, 1], [1, 3]]', "MCM-T008", "no link names chip 2"),
     ('kind = "links"\nlinks = [[0, 0], [0, 1]]', "MCM-T008", "chip 0 leads to itself"),
     ('kind = "links"\nlinks = [[0, 1], [0, 1]]', "MCM-T008", "chip 0 to chip 1 is listed before"),
     ('kind = "links"\nlinks = [[0, 1, 2]]', "MCM-T005", "3 entries, not 2"),

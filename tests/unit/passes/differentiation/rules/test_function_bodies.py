@@ -2,12 +2,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("op", "opset"),
-    [
-        ('Gelu<approximate="tanh">', 20),
-        ("HardSwish", 18),
-        ("Mish", 18),
-    ],
+    ("op", "opset"), [('Gelu<approximate="tanh">', 20), ("HardSwish", 18), ("Mish", 18)]
 )
 def test_activations(check, op, opset):
     check(f"(float[2,3] x) => (float[2,3] y) {{ y = {op}(x) }}", opset=opset, high=2.5)

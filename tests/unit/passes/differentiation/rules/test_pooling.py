@@ -16,8 +16,7 @@ g (float[2,2,7,6] x, float[2,2,{h},{w}] f) => (float loss) {{
 
 
 @pytest.mark.parametrize(
-    ("strides", "pads"),
-    [((1, 1), (0, 0, 0, 0)), ((2, 1), (1, 0, 1, 1)), ((2, 3), (1, 1, 2, 0))],
+    ("strides", "pads"), [((1, 1), (0, 0, 0, 0)), ((2, 1), (1, 0, 1, 1)), ((2, 3), (1, 1, 2, 0))]
 )
 def test_largest_of_windows(strides, pads):
     # onnx's reference gives wrong places, so that jax is the oracle.

@@ -9,10 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcm_passes.mapping.bound_checks.bound_checks import (
-    copies_do_not_fit,
-    units_do_not_pack,
-)
+from mcm_passes.mapping.bound_checks.bound_checks import copies_do_not_fit, units_do_not_pack
 from tests.generators.branching_problems import branching_problem
 
 

@@ -88,11 +88,7 @@ def test_relays_cost_the_accelerators_on_the_way():
 
 @pytest.mark.parametrize(
     ("chips", "words"),
-    [
-        ([1, 0, 1], "circles"),
-        ([0, 0, 0], "needs 3 bytes"),
-        ([0, 1, 0], "one color"),
-    ],
+    [([1, 0, 1], "circles"), ([0, 0, 0], "needs 3 bytes"), ([0, 1, 0], "one color")],
 )
 def test_what_is_not_allowed_is_said(chips, words):
     nodes = [node(0, 1.0, colorClass=1), node(1, 1.0), node(2, 1.0, colorClass=1)]

@@ -13,13 +13,7 @@ from mcm_compiler.placements.placement_file import placement_from_json, read_pla
 from mcm_passes.mapping.device_placement.device_placement import DevicePlacement
 from mcm_passes.mapping.latency_placement import latency_placement
 from mcm_passes.mapping.latency_placement.latency_placement import EFFORT_S, DeviceLatency
-from tests.generators.placement_examples import (
-    PUBLISHED,
-    example,
-    node,
-    problem_data,
-    random_file,
-)
+from tests.generators.placement_examples import PUBLISHED, example, node, problem_data, random_file
 from tests.oracles.least_latency import latency, least_latency
 
 FEW = 200
@@ -100,11 +94,7 @@ def test_the_objective_is_known():
 
 @pytest.mark.parametrize(
     ("changes", "request_"),
-    [
-        ({}, {"rule": "relay"}),
-        ({}, {"partitioner": "dp"}),
-        ({"isBackwardNode": 1}, {}),
-    ],
+    [({}, {"rule": "relay"}), ({}, {"partitioner": "dp"}), ({"isBackwardNode": 1}, {})],
 )
 def test_requests_without_an_answer_are_refused(changes, request_):
     problem = example([node(0, 1.0), node(1, 1.0, **changes)], [(0, 1, 1.0)])

@@ -148,10 +148,7 @@ def test_a_mask_with_two_readers_is_clonable_and_a_single_reader_is_not(make_pro
 def facts(seconds, producers, held=None, allowed=None):
     n = len(seconds)
     return CloneFacts(
-        np.array(seconds),
-        np.array(held or [0] * n),
-        np.array(allowed or [True] * n),
-        producers,
+        np.array(seconds), np.array(held or [0] * n), np.array(allowed or [True] * n), producers
     )
 
 

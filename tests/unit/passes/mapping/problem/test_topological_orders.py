@@ -7,10 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from mcm_compiler.placements.ring_rules import dependency_edges
-from mcm_passes.mapping.problem.topological_orders import (
-    _heaviest_weight,
-    topological_orders,
-)
+from mcm_passes.mapping.problem.topological_orders import _heaviest_weight, topological_orders
 from tests.generators.partition_problems import make_problem
 
 

@@ -164,9 +164,7 @@ def test_a_member_whose_claim_another_refutes_is_named(
     assert f"strategy 'test_odd' claims that no partition {claim}" in fault(caught).message
 
 
-def test_what_a_member_says_of_a_period_is_not_taken_for_granted(
-    problem: PartitionProblem,
-) -> None:
+def test_what_a_member_says_of_a_period_is_not_taken_for_granted(problem: PartitionProblem) -> None:
     def answer(p: PartitionProblem, budget: Budget) -> Outcome:
         budget.monitor.best(zeros(p), 1e-12)
         return Outcome(None, 1, "nothing")

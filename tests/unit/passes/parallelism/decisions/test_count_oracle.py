@@ -128,8 +128,7 @@ def test_thousands_of_classes_are_proven_within_seconds(decisions_of, kind):
     conflicts |= conflicts.T
     np.fill_diagonal(conflicts, val=False)
     problem = dataclasses.replace(
-        decisions_of(0, tensors=count, classes=count, density=0.0, blocked=0.0),
-        conflicts=conflicts,
+        decisions_of(0, tensors=count, classes=count, density=0.0, blocked=0.0), conflicts=conflicts
     )
     sizes = rng.integers(1, 4, count)
     starts = rng.integers(0, count - 4, count)

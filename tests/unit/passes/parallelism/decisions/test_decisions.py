@@ -8,10 +8,7 @@ import pytest
 from mcm_models.zoo.t5 import T5Automap
 from mcm_passes.parallelism.classes.dimension_classes import linkage_groups
 from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
-from mcm_passes.parallelism.decisions.decision_problem import (
-    adp_problem,
-    opp_problem,
-)
+from mcm_passes.parallelism.decisions.decision_problem import adp_problem, opp_problem
 from tests.generators.partial_decisions import ConflictMasks, PartialDecision, bits
 
 NET = """

@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
 from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective, count_objective
 from mcm_passes.parallelism.deep_q.decision_environment import decision_items, gap
-from mcm_passes.parallelism.deep_q.decision_learning import (
-    RECIPES,
-    DecisionRecipe,
-    search_decision,
-)
+from mcm_passes.parallelism.deep_q.decision_learning import RECIPES, DecisionRecipe, search_decision
 from mcm_passes.parallelism.deep_q.learner import PUBLISHED
 from tools.reproduce.automap_decisions import largest_first, random_search
 

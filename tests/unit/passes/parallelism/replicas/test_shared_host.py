@@ -64,9 +64,7 @@ def test_a_product_has_as_many_pipelines_as_the_host_feeds(product: Path) -> Non
     assert few.period_s / 4 > 2 * root_s
 
 
-def test_every_number_of_pipelines_counts_the_channel_and_its_bound_is_shown(
-    product: Path,
-) -> None:
+def test_every_number_of_pipelines_counts_the_channel_and_its_bound_is_shown(product: Path) -> None:
     passes = "simplify,fuse,annotate_cost,parallelize"
     model, _, _ = run_passes(str(product), "mcm36-shared", CompileOptions(passes=passes))
     problem, evaluator = PACKAGE_PROBLEM.get(model), PACKAGE_EVALUATOR.get(model)

@@ -118,11 +118,7 @@ def test_links_pipeline_their_latency():
     many = ring_simulator(far).run(
         program(
             [chip(0, (1.0, (), (0, 1))), chip(1, (1.0, (0, 1), (2,)))],
-            [
-                Transfer("a", 0, 1, 3, 50),
-                Transfer("b", 0, 1, 4, 50),
-                Transfer("y", 1, HOST, 1, 50),
-            ],
+            [Transfer("a", 0, 1, 3, 50), Transfer("b", 0, 1, 4, 50), Transfer("y", 1, HOST, 1, 50)],
         ),
         inferences=128,
     )

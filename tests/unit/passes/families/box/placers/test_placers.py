@@ -49,13 +49,7 @@ def _score(answer: PlacerAnswer, problem: StepProblem, box: Box) -> float:
     return float(_simulator(problem, box).evaluate(answer.device_of[None]).score[0])
 
 
-ALL = (
-    "cpu",
-    "single",
-    "expert",
-    "local_search",
-    "portfolio",
-)
+ALL = ("cpu", "single", "expert", "local_search", "portfolio")
 
 
 @pytest.mark.parametrize("text", ALL)

@@ -18,10 +18,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.annealing.starts import RandomMapper
-from mcm_passes.families.fabric.formulas.analytic import (
-    RoundTrips,
-    WireLength,
-)
+from mcm_passes.families.fabric.formulas.analytic import RoundTrips, WireLength
 from tests.generators.mapping_doubles import PluginModel, SumJudge
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric, small_problem

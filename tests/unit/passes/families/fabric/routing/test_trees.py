@@ -16,12 +16,7 @@ from mcm_compiler.contracts.fabrics.fabric import (
     Mappings,
 )
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
-from mcm_passes.families.fabric.routing_trees import (
-    flip,
-    move,
-    routed,
-    tables_of,
-)
+from mcm_passes.families.fabric.routing_trees import flip, move, routed, tables_of
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import as_mapping, legal_mappings, small_fabric
 

@@ -144,8 +144,7 @@ def test_the_budget_limits_evaluations(make_problem):
 def test_indivisible_units_raise_the_bound(make_problem):
     """Four units of 3 us on three chips: 4 us on average, but some chip has two of them."""
     problem = make_problem(
-        CHAIN,
-        microseconds={"Relu": 0.0, "Neg": 3.0, "Exp": 3.0, "Sqrt": 3.0, "Abs": 3.0},
+        CHAIN, microseconds={"Relu": 0.0, "Neg": 3.0, "Exp": 3.0, "Sqrt": 3.0, "Abs": 3.0}
     )
     assert chain_of_units(problem).seconds == pytest.approx(6e-6)
     assert "4 units" in lower_bound(problem).argument

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.components.target_loading import load_target
-from mcm_models.policy.layout import (
-    POLICIES,
-    SHIPPED_POLICY,
-    PolicyCard,
-    initial_weights,
-)
+from mcm_models.policy.layout import POLICIES, SHIPPED_POLICY, PolicyCard, initial_weights
 from mcm_passes.families.ring.learning.recipes import RECIPES
 from mcm_passes.families.ring.learning.tasks import Score, best_so_far, zero_shot
 from mcm_passes.families.ring.learning.training_problems import data_set, training_problems

@@ -18,13 +18,7 @@ from mcm_compiler.placements.ring_rules import (
     route_kinds,
 )
 from mcm_passes.mapping.loads.chip_demands import tensor_columns
-from mcm_passes.mapping.loads.demand_table import (
-    Demand,
-    Resource,
-    Subject,
-    Trigger,
-    demand_table,
-)
+from mcm_passes.mapping.loads.demand_table import Demand, Resource, Subject, Trigger, demand_table
 from mcm_passes.mapping.loads.device_memory import streamed_weights
 from tests.generators.partition_problems import make_problem
 from tests.oracles.plain_routes import Route, route

@@ -44,11 +44,7 @@ def enumerated(graph, routing, memory):
             for size, mine in zip(memory.weight_bytes, users, strict=True):
                 demand[np.unique(chips[mine])] += size
         broken = find_violations(
-            chips,
-            source.astype(np.int32),
-            graph.next_nodes,
-            num_chips=CHIPS,
-            routing=routing,
+            chips, source.astype(np.int32), graph.next_nodes, num_chips=CHIPS, routing=routing
         )
         if demand is not None:
             broken += overflows(chips, demand, memory.limit_bytes.tolist())

@@ -75,10 +75,7 @@ def test_without_limits_it_is_the_same_distribution():
     earliest, open_cuts = np.zeros(41, np.int64), np.ones(41, np.bool_)
     drawn, marginals = sample_windowed(log_p, earliest, open_cuts, 2000, streams(rng, 2000))
     np.testing.assert_allclose(
-        marginals[:, 1:],
-        monotone_path_marginals(log_p)[:, 1:],
-        rtol=1e-6,
-        atol=1e-3,
+        marginals[:, 1:], monotone_path_marginals(log_p)[:, 1:], rtol=1e-6, atol=1e-3
     )
     means = [
         drawn.mean(axis=0),
