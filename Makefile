@@ -55,6 +55,7 @@ lint: $(READY)
 	lint-imports
 	python tools/check_limits.py
 	python tools/count_lines.py --check
+	python tools/core_closure.py --check
 	python tools/check_prose.py
 
 walls: $(READY)
