@@ -3,81 +3,19 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.components.capabilities import lowered
 from mcm_compiler.contracts.program import Buffer, ChipProgram, LoweredProgram, Queue
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE, ChipModel, Target, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.text.json_text import leaf_differences
 from mcm_compiler.text.units import bytes_text
 
 _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
-
-
-def first_difference(lowered: LoweredProgram, stored: LoweredProgram) -> tuple[str, str] | None:
-    """The first place where two programs differ, and how; None where they are equal.
-
-    Args:
-        lowered: what lowering gives.
-        stored: what a folder holds.
-    """
-    ours = {chip.chip: chip for chip in lowered.chips}
-    theirs = {chip.chip: chip for chip in stored.chips}
-    for chip in sorted({*ours, *theirs}):
-        place = f"chip {chip}"
-        if chip not in theirs:
-            return place, "it is missing"
-        if chip not in ours:
-            return place, "lowering gives no such chip"
-        left, right = ours[chip], theirs[chip]
-        found = (
-            _in_rows(f"{place}, kernel", left.kernels, right.kernels)
-            or _in_rows(f"{place}, buffer", left.buffers, right.buffers)
-            or _in_rows(f"{place}, queue", left.queues, right.queues)
-            or _in_record(place, left, right)
-        )
-        if found is not None:
-            return found
-    return (
-        _in_rows("transfer", lowered.transfers, stored.transfers)
-        or _in_rows("overflow", lowered.overflows, stored.overflows)
-        or _in_record("program", lowered, stored)
-    )
-
-
-def _in_rows(place: str, lowered: Sequence[Any], stored: Sequence[Any]) -> tuple[str, str] | None:
-    for index, (left, right) in enumerate(zip(lowered, stored, strict=False)):
-        if (found := _in_record(f"{place} {index}", left, right)) is not None:
-            return found
-    if len(lowered) != len(stored):
-        return f"{place}s", f"there are {len(stored)}, lowering gives {len(lowered)}"
-    return None
-
-
-def _in_record(place: str, lowered: Any, stored: Any) -> tuple[str, str] | None:
-    for entry in fields(lowered):
-        ours, theirs = getattr(lowered, entry.name), getattr(stored, entry.name)
-        if ours != theirs and not _holds_records(ours):
-            name = entry.name
-            if isinstance(ours, tuple) and isinstance(theirs, tuple) and len(ours) == len(theirs):
-                pairs = cast("Iterable[tuple[Any, Any]]", zip(ours, theirs, strict=True))
-                at, (ours, theirs) = next(p for p in enumerate(pairs) if p[1][0] != p[1][1])
-                name = f"{name}[{at}]"
-            return place, f"{name} is {_short(theirs)}, lowering gives {_short(ours)}"
-    return None
-
-
-def _holds_records(value: Any) -> bool:
-    """Return whether a field holds further records, which are compared one by one."""
-    items = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else ()
-    return any(is_dataclass(item) for item in items)
-
-
-def _short(value: Any) -> str:
-    return quote(value if isinstance(value, str) else repr(value))
 
 
 def overlapping_buffers(buffers: Sequence[Buffer]) -> list[tuple[Buffer, Buffer]]:
@@ -269,12 +207,13 @@ def check_memory(
             for problem in turn_faults(chip, program, models)
         ]
     CompileError.raise_any(faults)
-    if (found := first_difference(lowered(target, chips, wires, mapped), program)) is not None:
-        place, difference = found
+    if (made := lowered(target, chips, wires, mapped)) != program:
+        stored, given = map(asdict, (program, made))
+        place = next(leaf_differences("", stored, given, "lowering gives")).removeprefix(".")
         raise CompileError.of(
             "MCM-V042",
-            f"lowering the chips' models does not give the program in the folder: {difference}",
-            at=f"{layout.PROGRAM}: {place}",
+            f"lowering the chips' models does not give the program in the folder: {place}",
+            at=layout.PROGRAM,
         )
     highest = max((chip.high_water_bytes for chip in program.chips), default=0)
     return f"no overlap, at most {bytes_text(highest)} on a chip"

@@ -385,13 +385,16 @@ def _shown(data: Any) -> str:
     return json.dumps(data)
 
 
-def leaf_differences(place: str, theirs: Any, ours: Any) -> Iterator[str]:
+def leaf_differences(
+    place: str, theirs: Any, ours: Any, given: str = "the folder gives"
+) -> Iterator[str]:
     """The places where two pieces of JSON differ.
 
     Args:
         place: where both are.
         theirs: what is stored.
         ours: what follows.
+        given: what it follows from.
     """
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         left, right = cast("Mapping[str, Any]", ours), cast("Mapping[str, Any]", theirs)
@@ -399,17 +402,17 @@ def leaf_differences(place: str, theirs: Any, ours: Any) -> Iterator[str]:
             if key not in right or key not in left:
                 yield f"{place}.{key} is {'there' if key in right else 'missing'}"
             else:
-                yield from leaf_differences(f"{place}.{key}", right[key], left[key])
+                yield from leaf_differences(f"{place}.{key}", right[key], left[key], given)
         return
     if isinstance(ours, (list, tuple)) and isinstance(theirs, (list, tuple)):
         rows, stored = cast("Sequence[Any]", ours), cast("Sequence[Any]", theirs)
         if len(rows) != len(stored):
-            yield f"{place} has {len(stored)} entries, the folder gives {len(rows)}"
+            yield f"{place} has {len(stored)} entries, {given} {len(rows)}"
         for index, (left, right) in enumerate(zip(rows, stored, strict=False)):
-            yield from leaf_differences(f"{place}[{index}]", right, left)
+            yield from leaf_differences(f"{place}[{index}]", right, left, given)
         return
     if ours != theirs or isinstance(ours, bool) != isinstance(theirs, bool):
-        yield f"{place} is {shown(theirs)}, the folder gives {shown(ours)}"
+        yield f"{place} is {shown(theirs)}, {given} {shown(ours)}"
 
 
 def shown(value: Any) -> str:

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,7 @@ from click.testing import CliRunner
 from mcm_compiler.api import compile_model
 from mcm_compiler.artifact import manifest as manifest_module
 from mcm_compiler.artifact.manifest import sha256_file
-from mcm_compiler.checking.memory_check import first_difference
 from mcm_compiler.cli.main import cli
-from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.options import CompileOptions
 
 VERBS = ("simulate", "check")
@@ -325,9 +322,12 @@ def test_swapped_chips_with_right_hashes_are_named(folder: Path) -> None:
     [
         (
             lambda p: p["chips"][1]["kernels"][0].update(duration_s=1e-9, launch_s=0.0),
-            "duration_s is '1e-09', lowering gives",
+            "chips[1].kernels[0].duration_s is 1e-09, lowering gives",
         ),
-        (lambda p: p["transfers"][1].update(size_bytes=1), "size_bytes is '1', lowering gives"),
+        (
+            lambda p: p["transfers"][1].update(size_bytes=1),
+            "transfers[1].size_bytes is 1, lowering gives",
+        ),
     ],
 )
 def test_a_faster_program_is_for_the_check_to_find(
@@ -339,7 +339,7 @@ def test_a_faster_program_is_for_the_check_to_find(
     found, message = refusal("check", folder)
     assert found == "MCM-V042"
     assert text in message
-    assert "at: program.json: " in message
+    assert "at: program.json" in message
 
 
 def test_another_target_with_the_right_hash_is_for_the_check_to_find(folder: Path) -> None:
@@ -501,13 +501,3 @@ def test_a_program_that_is_taken_out_is_missed(folder: Path) -> None:
     result = invoke("check", folder)
     assert result.exit_code == 1
     assert "FAIL  figures" in result.stdout
-
-
-def test_the_start_time_that_differs_is_named():
-    program = LoweredProgram("timed", (), (), period_s=1.0, start_s=(0.0, 0.5, 2.5))
-    changed = replace(program, start_s=(0.0, 0.25, 2.5))
-    found = first_difference(program, changed)
-    assert found == ("program", "start_s[1] is '0.25', lowering gives '0.5'")
-    shorter = first_difference(program, replace(program, start_s=(0.0,)))
-    assert shorter is not None
-    assert shorter[1].startswith("start_s is '(0.0,)', lowering gives")
