@@ -11,7 +11,8 @@ from typing import Any, cast
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.project import values
-from mcm_compiler.project.values import Rule, UnfitError
+from mcm_compiler.project.values import Rule
+from mcm_compiler.text.json_text import UnreadableError
 from mcm_compiler.text.option_fields import Option, options_of
 from mcm_compiler.text.toml_description import KeyPath, TomlDescription
 
@@ -74,7 +75,7 @@ class TableReader:
                 continue
             try:
                 found[name] = key.rule.read(value)
-            except UnfitError as error:
+            except UnreadableError as error:
                 hint = f"{name} is {key.rule.words}"
                 self.fault("MCM-B004", str(error), (*at, name), hint)
         return found
@@ -125,39 +126,39 @@ class Key:
 
 
 _PROJECT = (
-    Key("output", values.text(), "folder of the output folders (`build/mcmc`)"),
-    Key("baseline", values.text(), "folder of the accepted baseline (`.mcmc-baseline`)"),
-    Key("cache", values.text(), "folder of the cache (`.mcmc-cache`)"),
-    Key("cache_limit", values.size(), 'above it the least recently used entries go (`"2 GiB"`)'),
+    Key("output", values.TEXT, "folder of the output folders (`build/mcmc`)"),
+    Key("baseline", values.TEXT, "folder of the accepted baseline (`.mcmc-baseline`)"),
+    Key("cache", values.TEXT, "folder of the cache (`.mcmc-cache`)"),
+    Key("cache_limit", values.SIZE, 'above it the least recently used entries go (`"2 GiB"`)'),
     Key("plugins", values.texts("a path, or a list of paths"), "plug-in files, as `--plugin`"),
-    Key("html", values.flag(), "a page of each cell, and an index of them, as `--html`"),
+    Key("html", values.FLAG, "a page of each cell, and an index of them, as `--html`"),
 )
 
 _COMMON = (
     Key("targets", values.texts(), "names of targets, or paths of descriptions (`mcm36`)"),
-    Key("level", values.level(), "effort of the search, as `-O`"),
-    Key("levels", values.levels(), "several of them, each a cell of its own"),
-    Key("dims", values.sizes(), "sizes of symbolic dimensions, as `--dim`"),
-    Key("shapes", values.shapes(), "shapes of inputs, as `--shape`"),
-    Key("state", values.pairs(), "inputs that an output of the run before is handed on to"),
-    Key("inputs", values.text(), "`.npz` file with sample inputs, for the compile and the check"),
-    Key("min_throughput", values.rate(), "least throughput"),
-    Key("max_latency", values.duration(), "longest latency of an inference"),
+    Key("level", values.LEVEL, "effort of the search, as `-O`"),
+    Key("levels", values.LEVELS, "several of them, each a cell of its own"),
+    Key("dims", values.SIZES, "sizes of symbolic dimensions, as `--dim`"),
+    Key("shapes", values.SHAPES, "shapes of inputs, as `--shape`"),
+    Key("state", values.PAIRS, "inputs that an output of the run before is handed on to"),
+    Key("inputs", values.TEXT, "`.npz` file with sample inputs, for the compile and the check"),
+    Key("min_throughput", values.RATE, "least throughput"),
+    Key("max_latency", values.DURATION, "longest latency of an inference"),
     Key("max_gap", values.share(math.inf), "largest distance of the period from its lower bound"),
     Key("max_regression", values.share(1.0), "fall of throughput that is allowed (`3%`)"),
 )
 
 _RULES: dict[str, Rule] = {
-    "text": values.text(),
-    "file": values.text(),
-    "flag": values.flag(),
-    "switch": values.flag(),
-    "duration": values.duration(),
-    "rate": values.rate(),
-    "places": values.chips(),
-    "pins": values.pins(),
-    "sizes": values.sizes(),
-    "limits": values.durations(),
+    "text": values.TEXT,
+    "file": values.TEXT,
+    "flag": values.FLAG,
+    "switch": values.FLAG,
+    "duration": values.DURATION,
+    "rate": values.RATE,
+    "places": values.CHIPS,
+    "pins": values.PINS,
+    "sizes": values.SIZES,
+    "limits": values.DURATIONS,
 }
 """By the form of an option."""
 
@@ -181,7 +182,7 @@ def _rule(option: Option) -> Rule:
 
 _OPTIONS = (
     *option_keys(CompileOptions),
-    Key("sensitivities", values.flag(), "as `--sensitivities`", "sensitivities"),
+    Key("sensitivities", values.FLAG, "as `--sensitivities`", "sensitivities"),
 )
 
 _FAILURE = Rule("a table", lambda value: value)
@@ -216,8 +217,8 @@ PROFILE_KEYS = _by_name(_PROFILE, _COMMON, _OPTIONS)
 
 FAILURE_KEYS = _by_name(
     (
-        Key("code", values.code(), "of the error that the compile ends with"),
-        Key("reason", values.text(), "why it is expected"),
+        Key("code", values.CODE, "of the error that the compile ends with"),
+        Key("reason", values.TEXT, "why it is expected"),
         Key("targets", values.texts(), "on which it is expected (all)"),
     )
 )

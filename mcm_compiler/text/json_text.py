@@ -320,7 +320,7 @@ def _misfit(data: Any, kind: Any, place: str) -> UnreadableError:
         told = f"has the unknown key {quote(unknown[0])}" if unknown else "contradicts itself"
         return UnreadableError(f"{place or 'it'} {told}")
     place = place or "it"
-    shown = f"{place} is {_shown(data)}, not"
+    shown = f"{place} is {shown_value(data)}, not"
     number = isinstance(data, int if bare is int else (int, float)) and not isinstance(data, bool)
     if bounds is None or not number:
         return UnreadableError(f"{shown} {_wanted(bare)}")
@@ -374,7 +374,7 @@ def _wanted(bare: Any) -> str:
     return _WORDS.get(get_origin(bare) or bare, "an object")
 
 
-def _shown(data: Any) -> str:
+def shown_value(data: Any) -> str:
     """A value in a message: short, and printable whatever it is."""
     if isinstance(data, str):
         return quote(data[:40])
@@ -382,7 +382,7 @@ def _shown(data: Any) -> str:
         return "a number of very many digits"
     if isinstance(data, (list, dict)):
         return "a list" if isinstance(data, list) else "an object"
-    return json.dumps(data)
+    return json.dumps(data) if isinstance(data, (int, float, NoneType)) else "a date"
 
 
 def leaf_differences(

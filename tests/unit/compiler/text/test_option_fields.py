@@ -28,8 +28,8 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.project.table_reader import option_keys
-from mcm_compiler.project.values import UnfitError
 from mcm_compiler.report.records.report import options_record
+from mcm_compiler.text.json_text import UnreadableError
 from mcm_compiler.text.option_fields import asked, options_of, plain_options
 
 ROOT = Path(__file__).parents[4]
@@ -102,7 +102,7 @@ def test_a_project_file_has_it() -> None:
     assert keys["acme_limit"].rule.read("500 ms") == pytest.approx(0.5)
     assert keys["acme_limit"].option == "acme_limit_s"
     for name, value in (("acme_rounds", 10), ("acme_style", "odd"), ("acme_limit", 3)):
-        with pytest.raises(UnfitError):
+        with pytest.raises(UnreadableError):
             keys[name].rule.read(value)
 
 
