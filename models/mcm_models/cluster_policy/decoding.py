@@ -78,27 +78,11 @@ def decode(
         np.empty((count, steps), np.int32),
     )
     positions = np.tile(np.arange(clusters), ROUNDS)
-    forced = np.full(steps, -1, np.int32)
     for k in range(count):
         room = _room(graph, scorer)
         placed, seen, chosen = found.devices[k], found.seen[k], found.chosen[k]
-        _decode(graph, scorer, room, (positions, forced, uniforms[k]), placed, seen, chosen)
+        _decode(graph, scorer, room, (positions, uniforms[k]), placed, seen, chosen)
     return found
-
-
-def scores_given(graph: ClusterGraph, scorer: Scorer, devices: Ints, cluster: int) -> Floats:
-    """`[D]`, probabilities of the devices of one cluster, given those of all others."""
-    clusters, count = graph.allowed.shape
-    place = int(np.flatnonzero(graph.order == cluster)[0])
-    positions = np.append(np.arange(clusters), place)
-    forced = np.append(devices[graph.order], -1).astype(np.int32)
-    room = _room(graph, scorer)
-    placed = np.full(clusters, -1, np.int32)
-    seen = np.zeros((clusters + 1, count, NUM_COLUMNS), np.float32)
-    chosen = np.empty(clusters + 1, np.int32)
-    choices = (positions, forced, np.zeros(clusters + 1))
-    _decode(graph, scorer, room, choices, placed, seen, chosen)
-    return room.scores
 
 
 class _Room(NamedTuple):
@@ -136,7 +120,7 @@ def _decode(
     graph: ClusterGraph,
     scorer: Scorer,
     room: _Room,
-    choices: tuple[Longs, Ints, Floats],
+    choices: tuple[Longs, Floats],
     devices: Ints,
     seen: Singles,
     chosen: Ints,
@@ -147,23 +131,21 @@ def _decode(
         graph: of C clusters.
         scorer: the policy.
         room: empty.
-        choices: per step the place of the cluster in the order, a device that it gets without
-            asking or -1, and a uniform number from 0 up to 1, or less for the likeliest device.
+        choices: per step the place of the cluster in the order, and a uniform number from 0 up to
+            1, or less for the likeliest device.
         devices: `[C]`, written.
-        seen: `[S, D, COLUMNS]`, written where the policy was asked.
+        seen: `[S, D, COLUMNS]`, written.
         chosen: `[S]`, written.
     """
-    positions, forced, uniforms = choices
+    positions, uniforms = choices
     for s in range(len(positions)):
         c = int(graph.order[positions[s]])
         before = int(devices[c])
         if before >= 0:
             _put(graph, room, devices, c, before, -1.0)
-        device = int(forced[s])
-        if device < 0:
-            _see(graph, room, devices, int(positions[s]), before, seen[s])
-            _score(graph, scorer, room, c, seen[s])
-            device = _drawn(room.scores, float(uniforms[s]))
+        _see(graph, room, devices, int(positions[s]), before, seen[s])
+        _score(graph, scorer, room, c, seen[s])
+        device = _drawn(room.scores, float(uniforms[s]))
         _put(graph, room, devices, c, device, 1.0)
         chosen[s] = device
 

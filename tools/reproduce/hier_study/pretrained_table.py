@@ -14,13 +14,10 @@ from mcm_passes.families.box.learning.placement_trainer import POLICY_NAME
 FEW, MANY = 100, 4000
 """Placements of the placer, and of the searches that it is held against."""
 
-SEARCHES = {
-    "clusters": "parts=0,coarse=0",
-    "pieces": "parts=1,coarse=0",
-    "coarse step": "parts=1,coarse=4000",
-}
-"""Options of the placer: over whole clusters, over pieces by how long ops may wait, and with as
-many placements of a coarse step as searches have of the whole one."""
+SEARCHES = {"coarse step": "parts=1,coarse=4000"}
+"""Options of the placer: with as many placements of a coarse step as searches have of the whole
+one. Records also have searches over whole clusters and over pieces of them without a coarse step,
+which were behind on each graph and have left the compiler."""
 
 RIVALS = (
     ("local_search{robust=false}", FEW),
@@ -75,13 +72,13 @@ def section(rows: Sequence[Row]) -> str:
     )
 
 
-def _place_in_table(name: tuple[str, int]) -> tuple[bool, str, int, int]:
-    """Policies in order, the control first, searches of each as they are listed; rivals behind."""
+def _place_in_table(name: tuple[str, int]) -> tuple[bool, str, int]:
+    """Policies in order, the control first; rivals behind."""
     method, evaluations = name
     policy, _, search = method.partition(", ")
     if search not in SEARCHES:
-        return True, method, 0, evaluations
-    return False, policy, list(SEARCHES).index(search), evaluations
+        return True, method, evaluations
+    return False, policy, evaluations
 
 
 def _named(method: str) -> str:

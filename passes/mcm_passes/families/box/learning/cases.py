@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mcm_compiler.arrays.types import Floats, Ints, Longs
+from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.described import TargetFamily
@@ -32,14 +32,12 @@ class ClusteredStep:
     Attributes:
         graph: of clusters.
         ways: of ops that may not go where their cluster does.
-        leader: first ops of the sets of ops that run together.
         cluster_of: `[N]`, cluster of each op; the same for ops that run together.
         evaluator: of the step.
     """
 
     graph: ClusterGraph
     ways: Fallbacks
-    leader: Longs
     cluster_of: Ints
     evaluator: StepEvaluator
 
@@ -67,7 +65,7 @@ def clustered_step(
     label = groups_of_ops(problem, box, parts)
     graph = cluster_graph(problem, box, label)
     cluster_of = label[problem.leader[problem.together]]
-    return ClusteredStep(graph, fallbacks(problem, box), problem.leader, cluster_of, evaluator)
+    return ClusteredStep(graph, fallbacks(problem, box), cluster_of, evaluator)
 
 
 def training_case(seed: int, index: int, parts: int = 0) -> ClusteredStep:

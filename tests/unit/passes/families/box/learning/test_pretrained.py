@@ -44,7 +44,7 @@ def test_places_within_its_evaluations(case, policy: str, evaluations: int, coar
     assert [conditions.order for conditions in asked] == ["critical_path"] * (2 * bool(coarse))
 
 
-def test_without_other_evaluators_it_searches_on_the_whole_step(case):
+def test_without_other_evaluators_the_best_of_what_the_policy_says_is_the_answer(case):
     request: dict[str, Any] = {"seed": 3}
     with_coarse, without = (placed(case, Pretrained(coarse=one), **request) for one in (300, 0))
     assert with_coarse.history == without.history
