@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -60,6 +61,19 @@ def test_their_own_tests_pass_where_they_are_installed(tmp_path: Path) -> None:
     quiet = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "--rootdir", str(tmp_path)]
     told = _run(["-m", "pytest", *quiet, *(f"{word}/tests" for word in KINDS)], site, tmp_path)
     assert "13 passed" in told, told
+
+
+def test_their_types_are_right_in_the_strict_modes_of_mypy_and_pyright(tmp_path: Path) -> None:
+    for word in KINDS:
+        _write(word, tmp_path, f"acme-typed-{word}")
+    sources = [str(path) for path in sorted(tmp_path.glob("*/acme_typed_*"))]
+    assert len(sources) == len(KINDS)
+    cache = ["--cache-dir", str(tmp_path / "cache")]
+    _run(["-m", "mypy", "--strict", *cache, *sources], tmp_path, tmp_path)
+    strict = {"typeCheckingMode": "strict", "extraPaths": [*map(str, KINDS)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(strict))
+    found = _run(["-m", "pyright", "--pythonpath", sys.executable], tmp_path, tmp_path)
+    assert "0 errors" in found, found
 
 
 def test_files_work_without_an_installation(tmp_path: Path) -> None:
