@@ -27,10 +27,8 @@ PARTITIONS = 5
 
 def measure(settings: Settings) -> list[Bar]:
     """A bar for each model and number of chips."""
-    from mcm_compiler.api import run_passes
-    from mcm_compiler.contracts.partition import PARTITION_PROBLEM
     from tools.kept_records import KeptRecords
-    from tools.reproduce.machines.ring_periods import DATA, PASSES, Run, options, random_chips
+    from tools.reproduce.machines.ring_periods import DATA, Run, random_chips
     from tools.reproduce.machines.ring_searches import CHIPS, ENOUGH_S, MODELS, cpu_seconds
 
     print(f"load at the start: {os.getloadavg()[0]:.1f}", file=sys.stderr)
@@ -39,13 +37,11 @@ def measure(settings: Settings) -> list[Bar]:
         for chips in CHIPS:
             with tempfile.TemporaryDirectory() as scratch:
                 run = Run(model, chips, Path(scratch), KeptRecords(DATA, "code"), ENOUGH_S)
-                found, _, _ = run_passes(model, run.target, options(PASSES))
-                problem = PARTITION_PROBLEM.get(found)
                 seconds: list[tuple[float, float]] = []
                 for seed in range(PARTITIONS + 1):
-                    chip_of = random_chips(problem, chips, seed)
+                    chip_of = random_chips(run.problem, chips, seed)
                     start_s, start_cpu_s = time.perf_counter(), cpu_seconds()
-                    run.record(f"cut-{seed}", chip_of)
+                    run.record(chip_of)
                     seconds.append((time.perf_counter() - start_s, cpu_seconds() - start_cpu_s))
             name = model.removeprefix("zoo:").partition("{")[0].replace("-", "_")
             elapsed_s, cpu_s = map(list, zip(*seconds[1:], strict=True))

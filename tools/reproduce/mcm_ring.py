@@ -65,8 +65,8 @@ def main(arguments: Sequence[str]) -> int:
     records, until_s = KeptRecords(DATA, "code"), cpu_seconds() + 60.0 * given.cpu_minutes
     rings: dict[tuple[str, int], MeasuredRing] = {}
     try:
-        for samples, seed, chips, model in itertools.product(
-            given.samples, range(SEEDS), CHIPS, MODELS
+        for samples, chips, model, seed in itertools.product(
+            given.samples, CHIPS, MODELS, range(SEEDS)
         ):
             for name, search in searches(samples, seed).items():
                 key = search_key(model, chips, name, samples, seed)

@@ -66,7 +66,7 @@ class PipelinedRun:
 
 
 def run_pipelined(
-    folder: Path,
+    folder: Path | gate.OpenedFolder,
     inputs: Mapping[str, Any] | None,
     steps: int = 1,
     before: Mapping[str, Any] | None = None,
@@ -80,7 +80,8 @@ def run_pipelined(
     afterwards, under the same options of onnxruntime, for comparison.
 
     Args:
-        folder: an output folder.
+        folder: an output folder, whose structure is checked first; one that is open is taken as it
+            is.
         inputs: as for `run_folder`; the ring takes them again from the first on. None for those
             of `random_batches`, or for the first of them in all steps.
         steps: as there.
@@ -93,15 +94,17 @@ def run_pipelined(
             run, MCM-V081 if one dies or hangs, MCM-V082 if outputs differ between rounds of equal
             inputs.
     """
-    opened = gate.open_folder(folder, further=True)
-    structure_check.check_structure(opened)
-    given = random_batches(opened.source) if inputs is None else [inputs]
+    opened = folder
+    if not isinstance(opened, gate.OpenedFolder):
+        opened = gate.open_folder(opened, further=True)
+        structure_check.check_structure(opened)
+    given = [inputs] if inputs is not None else random_batches(opened.source)
     given = given if steps == 1 else given[:1]
     batches = [batch for one in given for batch in batches_of(opened, one, steps, before)]
     plan = ring_plan(opened, batches, steps, inferences)
     if scheduler is not None and plan.sequences:
         raise _refused("workers of a scheduler keep no states", "option steps")
-    with doing(f"folder {quote(str(folder))}"):
+    with doing(f"folder {quote(str(opened.path))}"):
         if scheduler is None:
             result = run_ring(plan)
         else:
@@ -113,17 +116,16 @@ def run_pipelined(
                 "MCM-V082",
                 f"{count_text(result.differing, 'round')} of {plan.replicas * plan.warm:,} gave "
                 "other outputs than a round before it on the same inputs",
-                at=f"folder {quote(str(folder))}",
+                at=f"folder {quote(str(opened.path))}",
             )
         made = _outputs(opened, result, len(batches), steps)
         expected = chain_outputs(opened, batches, steps, stock=True)
-    last = last_only(opened.manifest, steps)
     program = opened.program if layout.PROGRAM in opened.manifest.files else None
     data = {
         "model": opened.manifest.model,
         "target": opened.manifest.target,
         **ring_data(plan, result, program, opened.manifest.round),
-        **_compared(made, expected, last),
+        **_compared(made, expected, last_only(opened.manifest, steps)),
         "random_inputs": len(batches) if inputs is None else 0,
         "scheduler": scheduler,
     }
@@ -151,13 +153,12 @@ def ring_plan(
         chip.chip: {v.name or "": v for v in (*chip.model.graph.inputs, *chip.model.graph.outputs)}
         for chip in opened.chips
     }
-    values[HOST] = {}
     readers: dict[tuple[int, str], list[int]] = {}
     for wire in wires:
         readers.setdefault((wire.source, wire.tensor), []).extend(wire.destinations)
     tensors: list[RingTensor] = []
     for (source, name), destinations in readers.items():
-        ends = (values[chip].get(name) for chip in (source, *destinations))
+        ends = (values.get(chip, {}).get(name) for chip in (source, *destinations))
         dtype, shape = _form(name, next((value for value in ends if value is not None), None))
         to = tuple(dict.fromkeys(places[chip] for chip in destinations))
         tensors.append(RingTensor(name, dtype, shape, places[source], to))

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+from mcm_compiler.api import compile_model
 from tests.generators.partition_problems import make_problem
 from tools.kept_records import KeptRecords
 from tools.reproduce.machines.ring_page import sentence, written
-from tools.reproduce.machines.ring_periods import DATA, busy_summary, kept, random_chips, summary
+from tools.reproduce.machines.ring_periods import (
+    DATA,
+    DEFAULT_PIPELINE,
+    MODELS,
+    Run,
+    busy_summary,
+    kept,
+    options,
+    random_chips,
+    summary,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,6 +40,20 @@ def test_each_cut_leaves_work_on_all_chips_and_no_edge_backwards(
         assert set(chip_of.values()) == set(range(chips))
         assert all(chip_of[problem.names[a]] <= chip_of[problem.names[b]] for a, b in edges)
     assert len({tuple(sorted(chip_of.items())) for chip_of in cuts}) >= different
+
+
+def test_chips_are_those_that_a_compile_writes(tmp_path: Path) -> None:
+    run = Run(MODELS[0], 2, tmp_path, KeptRecords(DATA, "code"))
+    chip_of = random_chips(run.problem, 2, 1)
+    opened, given = run.split(chip_of), tmp_path / "given.csv"
+    given.write_text("\n".join(["name,chip", *(f"{name},{c}" for name, c in chip_of.items())]))
+    asked = replace(options(DEFAULT_PIPELINE.removesuffix(",verify")), assignment=str(given))
+    folder = tmp_path / "compiled"
+    compiled = compile_model(MODELS[0], "cpu-ring", asked, output=folder).manifest
+    assert opened.manifest.wires == compiled.wires
+    for entry in compiled.chips:
+        one, other = (onnx.load(str(place / entry.file)) for place in (opened.path, folder))
+        assert one.graph == other.graph
 
 
 def test_right_predictions_have_no_error() -> None:

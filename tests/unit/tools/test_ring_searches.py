@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 import pytest
 
 from mcm_compiler.contracts.evaluation import ResultKind
-from mcm_compiler.contracts.partition import PARTITION_PROBLEM
 from tests.generators.partition_problems import make_problem
 from tools.kept_records import KeptRecords
 from tools.reproduce.machines import ring_searches
@@ -32,19 +29,15 @@ class FakeRun:
     measured = 0
 
     def __init__(self, model: str, chips: int, *_: Any) -> None:
-        self.target, self.kernel_s = "cpu-ring", {"u0": 1.0, "u1": 2.0}
+        self.problem, self.kernel_s = make_problem([1, 1], [(0, 1)]), {"u0": 1.0, "u1": 2.0}
 
-    def record(self, name: str, chip_of: dict[str, int], tries: int) -> dict[str, Any]:
+    def record(self, chip_of: dict[str, int], tries: int) -> dict[str, Any]:
         FakeRun.measured += 1
         busy_s = [2.0] if len({*chip_of.values()}) == 1 else [1.0, 2.0]
         return {
             "at": [*range(len(busy_s))], "busy_s": busy_s, "period_cpu_s": max(busy_s),
             "repeat_error": 0.0, "load": 1.0, "outputs_equal": True,
         }  # fmt: skip
-
-
-def _given(found: Any, *_: Any) -> Any:
-    return found
 
 
 @pytest.fixture
@@ -55,12 +48,7 @@ def records(tmp_path: Path) -> KeptRecords:
 def test_a_partition_is_measured_once(
     records: KeptRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem = make_problem([1, 1], [(0, 1)])
     monkeypatch.setattr(ring_searches, "Run", FakeRun)
-    model = ir.Model(ir.Graph([], [], nodes=[]), ir_version=10)
-    PARTITION_PROBLEM.set(model, problem)
-    passed: tuple[Any, ...] = model, (), ()
-    monkeypatch.setattr(ring_searches, "run_passes", partial(_given, passed))
     FakeRun.measured = 0
     ring = MeasuredRing("m", 2, records, float("inf"))
     found = ring.evaluate(np.array([[0, 1], [1, 0], [0, 1]], np.int32))

@@ -15,33 +15,42 @@ A summary is printed. `tools.reproduce.machines.ring_page` writes the page about
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
 from mcm_compiler import CompileOptions
-from mcm_compiler.api import build_zoo_model, compile_model, run_passes
+from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.checking.entry.gate import open_folder
+from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.emit import folder_manifest
+from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
 from mcm_compiler.checking.entry.run_pipelined import PipelinedRun, run_pipelined
+from mcm_compiler.components.asked_target import described
 from mcm_compiler.components.target_loading import load_target
-from mcm_compiler.contracts.partition import PARTITION_PROBLEM, PartitionProblem
+from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES, is_relay, kernels_of
+from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, PartitionProblem
+from mcm_compiler.contracts.target import ChipModel
 from mcm_compiler.execution.inputs import random_inputs
+from mcm_compiler.graph.source import SOURCE
+from mcm_compiler.ir.rewriting.writer import large_tensors, write_data, write_with_data
 from mcm_compiler.measuring.busy_times import busy_of
 from mcm_compiler.measuring.busy_updates import updated_times
-from mcm_compiler.measuring.kernel_times import measure_folder
+from mcm_compiler.measuring.kernel_times import kernel_name, measure_folder
 from mcm_compiler.measuring.measurement import device_of
 from mcm_compiler.measuring.times_files import machine_facts
 from mcm_compiler.options import DEFAULT_PIPELINE
+from mcm_compiler.pipeline.pass_manager import PassManager
+from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
+from mcm_compiler.processes.staging import StagingFolder
+from mcm_compiler.variants.prepared_model import kept_copy
 from tools.kept_records import KeptRecords, Record, digest_of
 
 DATA = Path(__file__).parents[1] / "data" / "ring_periods.jsonl"
@@ -72,6 +81,9 @@ BUSY_FIGURES = ("rank correlation", "level", "error")
 
 QUIET = 0.05
 """Repeat error of a measurement that is not made again."""
+
+WEIGHTS = "weights.data"
+"""File of all large weights, which the models of chips refer to."""
 
 FIGURES = ("period_cpu_s", "period_wall_s", "repeat_error", "load", "outputs_equal")
 """Of the data of a run."""
@@ -121,10 +133,9 @@ def measure(model: str, chips: int, partitions: int, records: KeptRecords) -> No
         return
     with tempfile.TemporaryDirectory() as scratch:
         whole = Run(model, chips, Path(scratch), records)
-        problem = PARTITION_PROBLEM.get(run_passes(model, TARGET, options(PASSES))[0])
         for seed, key in cuts.items():
             if records.find(key) is None:
-                record = whole.record(f"cut-{seed}", random_chips(problem, chips, seed))
+                record = whole.record(random_chips(whole.problem, chips, seed))
                 records.keep({"key": key, "model": model, "seed": seed, **record})
 
 
@@ -140,7 +151,7 @@ class Run:
             those of a number of inferences.
 
     Attributes:
-        target: the target's file.
+        problem: of partitioning the model.
         kernel_s: times of kernels in the session of the whole model.
         period_s: of one process with the whole model.
     """
@@ -148,15 +159,21 @@ class Run:
     def __init__(
         self, model: str, chips: int, scratch: Path, records: KeptRecords, enough_s: float = 0.0
     ) -> None:
-        self._scratch = scratch
-        file = scratch / "model.onnx"
-        ir.save(build_zoo_model(model.removeprefix("zoo:")), file)
-        self._model = ir.load(file)
+        self._folder = scratch / "chips"
+        self._folder.mkdir()
         text = load_target(TARGET).source_text
-        self.target = scratch / "ring.toml"
-        self.target.write_text(text.replace(f"num_chips = {CHIPS}", f"num_chips = {chips}"))
-        one = open_folder(self._compiled("whole", {"*": 0}))
+        ring, whole = scratch / "ring.toml", scratch / "whole.csv"
+        ring.write_text(text.replace(f"num_chips = {CHIPS}", f"num_chips = {chips}"))
+        self._target = described(load_target(str(ring)), PLAIN)
+        whole.write_text("name,chip\n*,0\n")
+        passes = DEFAULT_PIPELINE.removesuffix(",verify")
+        given = replace(options(passes), assignment=str(whole))
+        compile_model(model, self._target, given, output=scratch / "whole")
+        one = open_folder(scratch / "whole")
         self._inputs = random_inputs(one.source, 0)
+        self._prepared, _, _ = run_passes(model, self._target, options(PASSES))
+        self.problem = PARTITION_PROBLEM.get(self._prepared)
+        self._weights = write_data(large_tensors(self._prepared), self._folder / WEIGHTS)
         key = digest_of(model, TARGET)
         if records.find(key) is None:
             device = device_of(one.target, None)
@@ -181,41 +198,57 @@ class Run:
         if enough_s:
             self._inferences = int(enough_s / self.period_s)
 
-    def record(self, name: str, chip_of: Mapping[str, int], tries: int = 1) -> Record:
+    def record(self, chip_of: Mapping[str, int], tries: int = 1) -> Record:
         """Measured times of one partition, and how often each chip runs each kernel.
 
         The fastest of some tries, of which one with a small repeat error is the last.
         """
-        opened = open_folder(self._compiled(name, chip_of))
+        opened = self.split(chip_of)
         runs: list[PipelinedRun] = []
         while len(runs) < tries and not (runs and runs[-1].data["repeat_error"] <= QUIET):
-            runs.append(run_pipelined(opened.path, self._inputs, inferences=self._inferences))
+            runs.append(run_pipelined(opened, self._inputs, inferences=self._inferences))
         run = min(runs, key=lambda one: one.data["period_cpu_s"])
-        chips = busy_of(opened, run.data, {}).chips
-        shutil.rmtree(opened.path)
+        rows = run.data["chips"]
         return {
-            "chips": ["".join(str(c.kernels.get(name, 0)) for name in self._names) for c in chips],
-            "at": [chip.chip for chip in chips],
-            "busy_s": [chip.seconds for chip in chips],
-            "noise": [chip.repeat_error for chip in chips],
+            "chips": [self._counts(chip) for chip in opened.chips],
+            "at": [row["chip"] for row in rows],
+            "busy_s": [row["busy_s"] for row in rows],
+            "noise": [row["repeat_error"] for row in rows],
             **{name: run.data[name] for name in FIGURES},
         }
 
-    def _compiled(self, name: str, chip_of: Mapping[str, int]) -> Path:
-        assignment = self._scratch / f"{name}.csv"
-        with assignment.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([("name", "chip"), *chip_of.items()])
-        folder = self._scratch / name
-        given = options(assignment=str(assignment))
-        compile_model(self._model, str(self.target), given, output=folder)
-        return folder
+    def _counts(self, chip: ChipModel) -> str:
+        kernels = kernels_of(node for node in chip.model.graph if not is_relay(node))
+        counts = Counter(map(kernel_name, kernels))
+        return "".join(str(counts[name]) for name in self._names)
+
+    def split(self, chip_of: Mapping[str, int]) -> OpenedFolder:
+        """A folder with the models of chips, from passes behind the partition alone.
+
+        Its models are those of the last call.
+        """
+        model = kept_copy(self._prepared)
+        problem = PARTITION_PROBLEM.get(model)
+        chips = np.array([chip_of[name] for name in problem.names], np.int32)
+        PARTITION.set(model, replace(PARTITION.get(model), chip_of=chips))
+        found = options("legalize,split")
+        target, folder = self._target, StagingFolder(self._folder, None)
+        PassManager(parse_pipeline(found.passes)).run(
+            model, PassContext(target, found, folder, lambda _: None), (CHIP_MODELS, WIRES)
+        )
+        made, source = CHIP_MODELS.get(model), SOURCE.get(model)
+        manifest = folder_manifest(source, made, WIRES.get(model), target, found, found.passes)
+        for chip in made:
+            file = self._folder / layout.chip_file(chip.chip)
+            write_with_data(chip.model, file, None, self._weights)
+        opened = OpenedFolder(self._folder, replace(manifest, files={WEIGHTS: ""}))
+        vars(opened)["chips"] = made  # else they are read from their files
+        return opened
 
 
-def options(
-    passes: str = DEFAULT_PIPELINE.removesuffix(",verify"), assignment: str | None = None
-) -> CompileOptions:
+def options(passes: str) -> CompileOptions:
     """One pipeline, and no op divided."""
-    return replace(PLAIN, passes=passes, assignment=assignment)
+    return replace(PLAIN, passes=passes)
 
 
 def random_chips(problem: PartitionProblem, chips: int, seed: int) -> dict[str, int]:

@@ -15,16 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.api import run_passes
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
-from mcm_compiler.contracts.partition import PARTITION_PROBLEM
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.units import percent_text
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from tools.kept_records import KeptRecords, Record, digest_of
 from tools.reproduce.machines.ring_periods import DATA as KERNELS
-from tools.reproduce.machines.ring_periods import PASSES, TARGET, Run, options, spearman
+from tools.reproduce.machines.ring_periods import TARGET, Run, spearman
 
 DATA = KERNELS.with_name("ring_searches.jsonl")
 MODELS = "zoo:gpt2-tiny{seq=128}", "zoo:mobilenet-v2{image_size=64}"
@@ -33,7 +31,7 @@ SAMPLES = 20, 100, 500
 SEEDS = 5
 
 
-ENOUGH_S = 0.4
+ENOUGH_S = 0.2
 """CPU seconds of one process that a measurement takes."""
 
 TRIES = 3
@@ -69,8 +67,7 @@ class MeasuredRing:
         self._scratch = tempfile.TemporaryDirectory()
         kernels = KeptRecords(KERNELS, "code")
         self._run = Run(model, chips, Path(self._scratch.name), kernels, ENOUGH_S)
-        found, _, _ = run_passes(model, self._run.target, options(PASSES))
-        self.problem = PARTITION_PROBLEM.get(found)
+        self.problem = self._run.problem
         kernel_s = [self._run.kernel_s.get(name, 0.0) for name in self.problem.names]
         self.in_place = replace(self.problem, compute_s=np.array(kernel_s))
         self._roofline, self._predicted = map(AnalyticPeriods, (self.problem, self.in_place))
@@ -109,7 +106,7 @@ class MeasuredRing:
         found: Record = dict(_NOTHING)
         try:
             chips = dict(zip(self.problem.names, placed.tolist(), strict=True))
-            one = self._run.record(key, chips, TRIES)
+            one = self._run.record(chips, TRIES)
         except CompileError as error:
             found["refused"] = error.diagnostics[0].code
         else:
