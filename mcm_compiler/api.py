@@ -25,9 +25,8 @@ from mcm_compiler.arguments import (
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.certificate.files import write_certificate
-from mcm_compiler.components.asked_target import described
 from mcm_compiler.components.cost_choice import TakesCostModel, choice_of
-from mcm_compiler.components.target_loading import given_target, load_target
+from mcm_compiler.components.target_loading import described, given_target, load_target
 from mcm_compiler.contracts.chips import CHIP_MODELS, MAPPED_CHIPS, WIRES
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM

@@ -26,7 +26,7 @@ from mcm_compiler.graph.constants import constant_values
 from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.ir.reading.importer import read_open_model
 from mcm_compiler.ir.rewriting.writer import EXTERNAL_FROM_BYTES
-from mcm_compiler.ir.shapes.context_sizes import tokens_dimension
+from mcm_compiler.ir.shapes.open_sizes import tokens_dimension
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import parse_pipeline, print_pipeline
 from mcm_compiler.processes.staging import staging

@@ -23,11 +23,14 @@ from mcm_compiler.execution.npz_inputs import GivenInputs
 from mcm_compiler.graph.map_types import load_model, model_from_proto, model_in_folder
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.ir.reading.declared_types import check_declared_types
-from mcm_compiler.ir.reading.external_data import check_tensors, name_real_files
+from mcm_compiler.ir.reading.external_data import (
+    check_tensors,
+    expand_sparse_weights,
+    name_real_files,
+)
 from mcm_compiler.ir.reading.function_calls import drop_overruled_functions
 from mcm_compiler.ir.reading.importer import import_model, import_onnx, sort_nodes
 from mcm_compiler.ir.reading.opset_conversion import lower_opset
-from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
 from mcm_compiler.ir.reading.versions import complete_imports
 from mcm_compiler.text.units import count_text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
@@ -17,9 +17,10 @@ from mcm_compiler.components.cost_choice import (
 )
 from mcm_compiler.components.cost_files import COST_KEY, cost_model_text, user_files
 from mcm_compiler.contracts.described import Described
-from mcm_compiler.contracts.target import Target, TargetFamily, machine_of
-from mcm_compiler.diagnostics import CompileError, quote
+from mcm_compiler.contracts.target import ShrinkableTarget, Target, TargetFamily, machine_of
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.machine import MachineError, refusal
+from mcm_compiler.options import CompileOptions
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS, Registry
 from mcm_compiler.text import toml_description
 from mcm_compiler.text.typed_options import refuse_argument
@@ -229,3 +230,93 @@ def with_described_costs(package: T) -> T:
 def _named(at: str | None, name: str, place: str) -> str | None:
     """The place of a diagnostic with the file instead of the target's name in front."""
     return place + at.removeprefix(name) if at is not None and at.startswith(name) else at
+
+
+def described(target: Target, options: CompileOptions) -> Target:
+    """The target as a compile takes it: with the cost model asked for, without forbidden chips.
+
+    Raises:
+        CompileError: as the cost model's and MCM-F020.
+    """
+    if options.cost_model is None:
+        package = with_described_costs(target)
+    else:
+        package = with_cost_model(target, options.cost_model, user_files(Path()))
+    return without_chips(package, options.forbidden_chips)
+
+
+def without_chips(target: Target, places: Sequence[int]) -> Target:
+    """The target with some chips switched off, as in a description that says so.
+
+    Args:
+        target: the target.
+        places: places in the package, counted with those that are off already.
+
+    Raises:
+        CompileError: MCM-F020 if there is no chip at a place, none is left, or the target cannot
+            be made smaller.
+    """
+    if not places:
+        return target
+    shown = ", ".join(map(str, places))
+    if not isinstance(target, ShrinkableTarget):
+        raise CompileError.of(
+            "MCM-F020",
+            f"target {quote(target.name)} has no way to switch chips off",
+            at="option --forbid-chip",
+            hint="leave the option out, or write a description without these chips",
+        )
+    try:
+        return target.without_chips(places)
+    except CompileError as error:
+        raise CompileError(
+            [
+                Diagnostic(
+                    "MCM-F020",
+                    f"chips {shown} of {quote(target.name)} cannot be switched off: {d.message}",
+                    at="option --forbid-chip",
+                    hint=f"`mcmc targets show {target.name}` shows the package; what is "
+                    "overridden in a description is switched off there",
+                )
+                for d in error.diagnostics
+            ]
+        ) from error
+
+
+_VERB = "parallelize"
+
+
+def load_cluster(name_or_path: str) -> Any:
+    """The cluster of a name or path, as `load_package`.
+
+    Raises:
+        CompileError: as `load_package`, and MCM-S041 for what is no cluster.
+    """
+    package = load_package(name_or_path)
+    other = other_targets(package)
+    if other is not None and other.verb == _VERB:
+        return package
+    clusters = ", ".join(
+        name for name in ("config-a", "config-b", "config-c") if name in registered(TARGETS)
+    )
+    what, verb = ("a package of chips", "compile") if other is None else (other.words, other.verb)
+    raise CompileError.of(
+        "MCM-S041",
+        f"target {quote(package.name)} is {what}, not a cluster",
+        at=f"target {quote(name_or_path)}",
+        hint=f"take a cluster ({clusters or 'none is installed'}), or a description with "
+        f'family = "cluster"; for this target there is `mcmc {verb}`',
+    )
+
+
+def load_plannable(name_or_path: str) -> Described:
+    """The package of chips or the cluster of a name or path, as `load_package`.
+
+    Raises:
+        CompileError: as `load_package`, and MCM-D001 for a box.
+    """
+    package = load_package(name_or_path)
+    other = other_targets(package)
+    if other is not None and other.verb != _VERB:
+        raise refused(package, other, name_or_path, "planned")
+    return package

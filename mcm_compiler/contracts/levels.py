@@ -15,7 +15,7 @@ from typing import Any
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import LEVELS
 from mcm_compiler.text import spec_text
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_compiler.text.toml_description import TomlDescription, parse_description, read_description
 
 LEAST_EVALUATIONS = 200

@@ -16,11 +16,43 @@ from concurrent.futures import (
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.processes.dask_client import dask_client
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.interruption import deaf_children
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.orphans import end_with_parent
+
+CONNECT_S = 10
+"""How long a scheduler is waited for."""
+
+
+def dask_client(scheduler: str) -> Any:
+    """A client of a scheduler.
+
+    Args:
+        scheduler: its address, such as `tcp://10.0.0.1:8786`.
+
+    Raises:
+        CompileError: MCM-L010 where there is no scheduler, MCM-L012 without Dask.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise CompileError.of(
+            "MCM-L012",
+            "a scheduler needs Dask, which is not installed",
+            at=quote(scheduler),
+            hint="pip install 'mcm-compiler[cluster]', or leave --scheduler out",
+        ) from error
+    try:
+        return Client(scheduler, timeout=CONNECT_S)
+    except (OSError, ValueError) as error:
+        raise CompileError.of(
+            "MCM-L010",
+            f"the scheduler cannot be reached: {quote(str(error))}",
+            at=quote(scheduler),
+            hint="start one with `dask scheduler`, and give its tcp:// address",
+        ) from error
+
 
 MAX_LOSSES = 4
 """Times that a job is started again before it is held to be what ends its workers."""

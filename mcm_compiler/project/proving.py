@@ -118,8 +118,7 @@ def _refuse_foreign(
     Raises:
         UnprovenError: names what differs.
     """
-    from mcm_compiler.components.asked_target import described
-    from mcm_compiler.components.target_loading import load_target
+    from mcm_compiler.components.target_loading import described, load_target
     from mcm_compiler.pipeline.passes import parse_pipeline, print_pipeline
     from mcm_compiler.report.report_data import options_facts
     from mcm_compiler.report.versions import versions

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.components.asked_target import described
+from mcm_compiler.components.target_loading import described
 from mcm_compiler.contracts.chips import CHIP_MODELS, MAPPED_CHIPS
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.program import PROGRAM, SIMULATION

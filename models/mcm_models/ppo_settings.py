@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mcm_compiler.text.option_ranges import above, at_least, checked
+from mcm_compiler.text.option_fields import above, at_least, checked
 
 
 @dataclass(frozen=True)

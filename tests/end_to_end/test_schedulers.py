@@ -79,7 +79,7 @@ def test_a_worker_that_does_not_see_the_files(
 
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("mcm_compiler.processes.dask_client.CONNECT_S", 0.2)
+    monkeypatch.setattr("mcm_compiler.processes.jobs.CONNECT_S", 0.2)
     words = ["explore", MODEL, "--target", "mcm4", "-O0", "--sweep", "package.num_chips=1,2"]
     found = CliRunner().invoke(cli, [*words, "--scheduler", "tcp://127.0.0.1:9"])
     assert isinstance(found.exception, CompileError) or "MCM-L010" in found.stderr

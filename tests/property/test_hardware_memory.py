@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from mcm_compiler.checking.memory_check import overlapping_buffers
 from mcm_compiler.contracts.program import Buffer
-from mcm_hardware.memory.offset_assignment import plan_offsets
-from mcm_hardware.memory.sweep_allocation import sweep_offsets
+from mcm_hardware.memory.offset_assignment import plan_offsets, sweep_offsets
 
 lifetimes = st.lists(
     st.tuples(st.integers(0, 20), st.integers(0, 15), st.integers(0, 8)), max_size=40

@@ -10,7 +10,7 @@ from typing import Any
 import onnx_ir as ir
 
 from mcm_compiler.api import build_zoo_model
-from mcm_compiler.components.plannable_targets import load_cluster
+from mcm_compiler.components.target_loading import load_cluster
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_passes.parallelism.pipelines.node_chain import Optimizer, PipelineSettings

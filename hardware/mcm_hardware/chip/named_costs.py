@@ -15,7 +15,7 @@ from mcm_compiler.components.cost_choice import (
 from mcm_compiler.components.cost_files import cost_model_text, user_files
 from mcm_compiler.contracts.cost import CostModel, OpCosts
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.text.option_ranges import checked, from_to
+from mcm_compiler.text.option_fields import checked, from_to
 from mcm_compiler.text.toml_description import parse_description
 
 

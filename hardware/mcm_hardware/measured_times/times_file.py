@@ -14,8 +14,7 @@ import onnx_ir as ir
 from mcm_compiler.components.cost_choice import MAX_SECONDS
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_hardware.descriptions.description_reader import nearest_key
-from mcm_hardware.tensors.storage_widths import value_dtype
-from mcm_hardware.tensors.value_shapes import value_dims
+from mcm_hardware.tensors.storage_widths import value_dims, value_dtype
 
 SUBJECTS = ("node", "kernel", "op_type")
 """Columns of which each row fills one: what its time is of."""

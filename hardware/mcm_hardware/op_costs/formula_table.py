@@ -14,11 +14,8 @@ from mcm_hardware.op_costs import (
     data_movement,
     elementwise,
     matrix_products,
-    normalization,
-    pooling,
     reductions,
-    sequences_and_text,
-    signal,
+    signal_and_text,
 )
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import Formula, Formulas, Work, joined, work_fault
@@ -29,11 +26,8 @@ FORMULA_TABLE: Mapping[tuple[str, str], Formula] = joined(
     data_movement.FORMULAS,
     elementwise.FORMULAS,
     matrix_products.FORMULAS,
-    normalization.FORMULAS,
-    pooling.FORMULAS,
     reductions.FORMULAS,
-    sequences_and_text.FORMULAS,
-    signal.FORMULAS,
+    signal_and_text.FORMULAS,
     classical_learning.FORMULAS,
 )
 """Formulas by `(domain, op_type)`; control flow is in `work.CONTROL_FLOW`."""

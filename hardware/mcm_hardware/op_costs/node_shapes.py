@@ -6,7 +6,7 @@ import math
 
 import onnx_ir as ir
 
-from mcm_hardware.tensors.value_shapes import element_count, value_dims
+from mcm_hardware.tensors.storage_widths import element_count, value_dims
 
 MAX_PEEKED_BYTES = 64
 """Constants up to this size are looked into (exponents, trip counts, axes)."""

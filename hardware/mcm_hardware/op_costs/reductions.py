@@ -1,4 +1,4 @@
-"""Reductions, scans, selections and small dense algebra on the vector unit.
+"""Reductions, normalisations, scans, selections and small dense algebra on the vector unit.
 
 A reduction folds each element of its input once; its tree of partial results over the lanes is
 not counted (our derivation, where nothing else is said).
@@ -10,7 +10,18 @@ import math
 from functools import partial
 
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import EXP, Work, joined, ops, per_input
+from mcm_hardware.op_costs.work import (
+    DIVIDE,
+    EXP,
+    LOG,
+    NORMALIZE,
+    POWER,
+    SOFTMAX,
+    Work,
+    joined,
+    ops,
+    per_input,
+)
 
 
 def _log2(count: int) -> int:
@@ -48,6 +59,20 @@ def _suppression(node: NodeShapes) -> Work:
     return Work(lane_ops=batch * classes * boxes * (_log2(boxes) + 12 * per_class))
 
 
+def _skip_norm(lane_ops: int, bias: int, node: NodeShapes) -> Work:
+    return Work(lane_ops=(lane_ops + 1 + (1 if node.has(bias) else 0)) * node.size(0))
+
+
+def _local_response(node: NodeShapes) -> Work:
+    return Work(lane_ops=(node.integer("size", 1) + POWER + 2) * node.size(0))
+
+
+def _embed_layer_norm(node: NodeShapes) -> Work:
+    """Three table look-ups, their sum, a layer norm; only the rows looked up are read."""
+    out = node.out_size()
+    return Work(lane_ops=(2 + NORMALIZE) * out, reads=tuple((i, out) for i in (2, 3, 4)))
+
+
 FORMULAS = joined(
     ops(
         per_input(1),
@@ -62,5 +87,31 @@ FORMULAS = joined(
     ops(_suppression, "NonMaxSuppression"),
     ops(_top_k, "TopK"),
     ops(_sort, "Unique", "Unique"),
+    # Scale and shift of the statistics are folded into one multiply-add.
+    ops(per_input(1), "BatchNormalization"),
+    ops(per_input(2), "Hardmax NegativeLogLikelihoodLoss"),
+    ops(per_input(4), "LpNormalization"),
+    # SimplifiedLayerNormalization is not of the standard, but onnxruntime registers it there and
+    # writes it.
+    ops(
+        per_input(5),
+        "RMSNormalization SimplifiedLayerNormalization",
+        "BranchwiseRMSNorm SimplifiedLayerNormalization",
+    ),
+    ops(
+        per_input(NORMALIZE),
+        "GroupNormalization InstanceNormalization LayerNormalization MeanVarianceNormalization",
+        "GroupNorm",
+    ),
+    ops(per_input(NORMALIZE + 2), "", "QOrderedLayerNormalization"),
+    ops(per_input(5 + EXP + DIVIDE + 2), "", "GatedRMSNorm"),
+    ops(per_input(SOFTMAX), "LogSoftmax Softmax"),
+    ops(per_input(SOFTMAX + 1), "", "BiasSoftmax"),
+    ops(per_input(SOFTMAX + 2), "SoftmaxCrossEntropyLoss"),
+    ops(per_input(EXP + LOG), "", "QLinearSoftmax"),
+    ops(_local_response, "LRN"),
+    ops(_embed_layer_norm, "", "EmbedLayerNormalization QEmbedLayerNormalization"),
+    ops(partial(_skip_norm, NORMALIZE, 4), "", "SkipGroupNorm SkipLayerNormalization"),
+    ops(partial(_skip_norm, 5, 3), "", "SkipSimplifiedLayerNormalization"),
 )
-"""Reductions."""
+"""Reductions and normalisations."""

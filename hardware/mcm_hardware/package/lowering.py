@@ -22,11 +22,15 @@ from mcm_hardware.memory.activation_plan import (
     state_buffer_bytes,
     with_body_memory,
 )
-from mcm_hardware.memory.memory_overflow import PlannedChip, find_overflows
-from mcm_hardware.memory.memory_plan import plan_memory
+from mcm_hardware.memory.memory_plan import PlannedChip, find_overflows, plan_memory
 from mcm_hardware.memory.queue_plan import plan_queues
-from mcm_hardware.memory.stream_plan import WeightStream, plan_stream, stream_transfers
-from mcm_hardware.memory.stream_turns import StreamPace, plan_turns
+from mcm_hardware.memory.stream_plan import (
+    StreamPace,
+    WeightStream,
+    plan_stream,
+    plan_turns,
+    stream_transfers,
+)
 from mcm_hardware.package.start_times import buffer_times, with_start_times
 from mcm_hardware.package.transfer_plan import plan_transfers
 

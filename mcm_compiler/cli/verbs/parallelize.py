@@ -72,7 +72,7 @@ def command(
     from mcm_compiler.components.cost_choice import with_cost_model
     from mcm_compiler.components.cost_files import user_files
     from mcm_compiler.components.op_support import host_ops
-    from mcm_compiler.components.plannable_targets import load_cluster, load_plannable
+    from mcm_compiler.components.target_loading import load_cluster, load_plannable
     from mcm_compiler.contracts.planning import PlanAnswer, PlanRequest, planner_of
     from mcm_compiler.contracts.sharding.parallel_plan import check_plan, plan_text, read_plan
     from mcm_compiler.graph.constants import placeable_nodes

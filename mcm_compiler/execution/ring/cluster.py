@@ -25,7 +25,7 @@ from mcm_compiler.execution.ring.plan import (
     RingResult,
 )
 from mcm_compiler.execution.runner import open_session, run_session, same_bits
-from mcm_compiler.processes.dask_client import dask_client
+from mcm_compiler.processes.jobs import dask_client
 
 
 class ChipActor:

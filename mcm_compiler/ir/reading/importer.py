@@ -16,7 +16,6 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs, check_inputs
-from mcm_compiler.graph.cloning import clone
 from mcm_compiler.graph.constants import graphs_of, subgraphs
 from mcm_compiler.graph.dimensions import bind_dimensions, shared_names
 from mcm_compiler.graph.invariants import unwritable_texts
@@ -25,21 +24,22 @@ from mcm_compiler.graph.map_types import model_from_proto
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.graph.structure import all_nodes, check_structure
 from mcm_compiler.ir.reading import external_data
-from mcm_compiler.ir.reading.copying import copied
+from mcm_compiler.ir.reading.copying import clone, copied
 from mcm_compiler.ir.reading.declared_types import check_declared_types
-from mcm_compiler.ir.reading.function_calls import check_functions, drop_overruled_functions
+from mcm_compiler.ir.reading.function_calls import (
+    check_functions,
+    drop_overruled_functions,
+    inline_functions,
+)
 from mcm_compiler.ir.reading.op_schemas import check_ops
 from mcm_compiler.ir.reading.opset_conversion import lower_opset
-from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
 from mcm_compiler.ir.reading.text_fields import check_text
 from mcm_compiler.ir.reading.versions import check_versions
 from mcm_compiler.ir.rewriting import writer
-from mcm_compiler.ir.rewriting.functions import inline_functions
 from mcm_compiler.ir.rewriting.naming import name_nodes, name_outputs
 from mcm_compiler.ir.rewriting.running_statistics import separate_running_statistics
-from mcm_compiler.ir.shapes.cache_sizes import check_caches
-from mcm_compiler.ir.shapes.context_sizes import context_sizes
 from mcm_compiler.ir.shapes.inference import infer_shapes
+from mcm_compiler.ir.shapes.open_sizes import check_caches, context_sizes
 from mcm_compiler.ir.shapes.packed_sizes import check_packed_weights
 from mcm_compiler.processes.garbage import collector_paused
 from mcm_compiler.text.file_kinds import HEAD_BYTES, kind_of
@@ -110,7 +110,7 @@ def _model_of(proto: onnx.ModelProto, path: Path) -> tuple[ir.Model, list[Diagno
     notes = _check_proto(proto)
     _raise_errors(external_data.check_tensors(proto, path))
     external_data.name_real_files(proto, path)
-    _raise_errors(expand_sparse_weights(proto))
+    _raise_errors(external_data.expand_sparse_weights(proto))
     try:
         model = model_from_proto(proto)
     except Exception as error:  # deserialisation raises many types on malformed fields

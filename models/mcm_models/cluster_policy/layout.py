@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mcm_compiler.text.option_ranges import checked, from_to
+from mcm_compiler.text.option_fields import checked, from_to
 from mcm_models.cards import CheckpointCard, CheckpointKind, Weights, normal_weights
 
 FEATURES_VERSION = 1

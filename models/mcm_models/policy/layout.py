@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from mcm_compiler.text.option_ranges import checked, from_to
+from mcm_compiler.text.option_fields import checked, from_to
 from mcm_models.cards import CheckpointCard, CheckpointKind, Singles, Weights, normal_weights
 from mcm_models.policy.features import COLUMNS, FEATURES_VERSION, NUM_OP_CLASSES
 

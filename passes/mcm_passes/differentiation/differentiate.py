@@ -18,11 +18,11 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.graph.states import STATES, STATES_PROPERTY, StatePair, States
-from mcm_compiler.ir.rewriting.functions import inline_functions
+from mcm_compiler.ir.reading.function_calls import inline_functions
 from mcm_compiler.ir.shapes.decided_branches import fold_decided_branches
 from mcm_compiler.ir.shapes.inference import infer_shapes, open_values
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_compiler.text.option_ranges import above, at_least, checked, one_of
+from mcm_compiler.text.option_fields import above, at_least, checked, one_of
 from mcm_compiler.text.units import count_text
 from mcm_passes.differentiation import optimisers, reverse_mode
 from mcm_passes.differentiation.bookkeeping import delay_early_ops, read_once, with_bookkeeping

@@ -8,36 +8,28 @@ from __future__ import annotations
 from mcm_compiler.contracts.gradients import GradientRule
 from mcm_passes.differentiation.rules import (
     contractions,
-    convolutions,
     elementwise,
     function_bodies,
-    indexing,
-    losses,
     normalisations,
-    pooling,
-    quantisation,
     rearranging,
     recurrent,
     reductions,
     refused,
     resizing,
+    windows,
 )
 
 FAMILIES: dict[str, dict[str, GradientRule]] = {
     "elementwise": elementwise.RULES,
     "reductions": reductions.RULES,
-    "indexing": indexing.RULES,
-    "losses": losses.RULES,
     "function_bodies": function_bodies.RULES,
-    "convolutions": convolutions.RULES,
-    "pooling": pooling.RULES,
+    "windows": windows.RULES,
     "normalisations": normalisations.RULES,
     "rearranging": rearranging.RULES,
     "contractions": contractions.RULES,
     "recurrent": recurrent.RULES,
     "resizing": resizing.RULES,
     "refused": refused.RULES,
-    "quantisation": quantisation.RULES,
 }
 
 ONNX_GRADIENTS: dict[str, GradientRule] = {

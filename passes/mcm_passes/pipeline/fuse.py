@@ -14,7 +14,7 @@ from mcm_compiler.contracts.target import HasChipKinds, Target, kind_names_of
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import FUSION_RULES
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_passes.rewriting.fusion_rules import fusion_rules
 from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
 from mcm_passes.rewriting.fusion_rules.grouping import Grouping

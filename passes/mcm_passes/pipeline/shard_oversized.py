@@ -16,7 +16,7 @@ from mcm_compiler.contracts.target import PackageLimits, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.states import STATES
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_compiler.text.option_ranges import at_least, checked, from_to
+from mcm_compiler.text.option_fields import at_least, checked, from_to
 from mcm_compiler.text.units import bytes_text, count_text, percent_text
 from mcm_passes.parallelism.oversized import output_pieces, oversized
 from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler, not_tiled_note, tiled_note

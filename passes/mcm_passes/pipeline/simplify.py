@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.pipeline.passes import Pass, PassContext
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_passes.rewriting.simplification.common_subexpressions import merge_common_subexpressions
 from mcm_passes.rewriting.simplification.constant_folding import fold_constants, fold_static_shapes
 from mcm_passes.rewriting.simplification.dead_code import remove_dead_code

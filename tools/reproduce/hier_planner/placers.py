@@ -26,7 +26,7 @@ from mcm_compiler.components.extras import LEARN, require_learning
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.text.option_ranges import at_least, checked, even, one_of, with_options
+from mcm_compiler.text.option_fields import at_least, checked, even, one_of, with_options
 from mcm_passes.families.box.search.annealing import judge_of
 from mcm_passes.families.box.search.coarse_steps import groups_of_ops
 from mcm_passes.families.box.search.units import fallbacks

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hier_planner.op_features import ADJACENT, OUTPUTS
-from mcm_compiler.text.option_ranges import above, at_least, checked, even, from_to
+from mcm_compiler.text.option_fields import above, at_least, checked, even, from_to
 
 Baseline = Literal["average", "batch"]
 """What a sample is compared with: a moving average of signals, or the other samples, in standard

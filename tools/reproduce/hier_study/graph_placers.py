@@ -23,7 +23,7 @@ from mcm_compiler.arrays.kernels import entry_njit, expanded_njit
 from mcm_compiler.arrays.rows import starts
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_passes.families.box.clusters.weight_clusters import (
     Adjacency,
     edge_bytes,

@@ -33,8 +33,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import folder_manifest
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
 from mcm_compiler.checking.entry.run_pipelined import PipelinedRun, run_pipelined
-from mcm_compiler.components.asked_target import described
-from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.components.target_loading import described, load_target
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES, is_relay, kernels_of
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, PartitionProblem
 from mcm_compiler.contracts.target import ChipModel

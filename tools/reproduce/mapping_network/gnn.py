@@ -17,7 +17,7 @@ from mapping_network.graphs import MappingGraph
 from mapping_network.layout import MappingLayout, Singles, Weights
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_models.mapping_model.learned import Learned, make_of
 from mcm_passes.families.fabric.formulas.analytic import Formula, Prepared, RoundTrips, room_of
 from mcm_passes.families.fabric.routing_trees import room_for
@@ -181,7 +181,7 @@ class Gnn:
         return prepared_gnn(problem, fabric, card.layout, weights, self.wire)
 
     def check_learned_of(self, fabric: Fabric, lowering: str, physics: str) -> None:
-        """See `mcm_compiler.contracts.fabrics.models.LearnedMappingModel`.
+        """See `mcm_compiler.contracts.fabrics.mappers.LearnedMappingModel`.
 
         Raises:
             CompileError: as `prepared`.

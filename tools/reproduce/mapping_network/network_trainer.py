@@ -20,7 +20,7 @@ from mapping_network.rounds import optimism, own_optima, seen_graphs, with_more
 from mcm_compiler.components.extras import LEARN
 from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
-from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
+from mcm_compiler.text.option_fields import above, at_least, checked, from_to
 from mcm_models import training_run
 from mcm_models.mapping_model.data_files import data_digest
 from mcm_models.mapping_model.data_set import MeasuredGraph

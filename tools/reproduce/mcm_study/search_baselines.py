@@ -21,7 +21,7 @@ from mcm_compiler.contracts.partition import (
     Outcome,
     PartitionProblem,
 )
-from mcm_compiler.text.option_ranges import above, at_least, checked
+from mcm_compiler.text.option_fields import above, at_least, checked
 from mcm_passes.families.ring.solver.lanes import Singles
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 from mcm_passes.families.ring.strategies.start import NOTHING_DRAWN, ask_authority

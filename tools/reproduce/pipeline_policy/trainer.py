@@ -12,7 +12,7 @@ import numpy as np
 
 from mcm_compiler.contracts.training import TrainingRequest, TrainingResult
 from mcm_compiler.processes.staging import write_whole
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_models import training_run
 from mcm_passes.parallelism.deep_q.learner import PUBLISHED, DqnSettings, Learner
 from mcm_passes.parallelism.deep_q.network import Singles

@@ -1,4 +1,7 @@
-"""Gradients of ops that ONNX itself defines by others: reverse mode through the function's body."""
+"""Gradients of losses and other ops that ONNX defines by functions.
+
+Those of losses are written out; the others go in reverse mode through the body of the function.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from onnx import helper
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
 from mcm_passes.differentiation.composition import composed
-from mcm_passes.differentiation.rules.operands import computed, known_value, of_shape
+from mcm_passes.differentiation.rules import operands
 
 Array = npt.NDArray[Any]
 _Slot = ir.Value | Array | None
@@ -150,14 +153,16 @@ class _Body:
                 return [given[0].astype(target.dtype.numpy())]
         if node.op_type in _DATA_FREE and isinstance(given[0], ir.Value):
             shape = self._request.shape(given[0])
-            given = [of_shape(shape)]
+            given = [operands.of_shape(shape)]
         if not all(slot is None or isinstance(slot, np.ndarray) for slot in given):
             return None
         plain = onnx.NodeProto()
         plain.CopyFrom(node)
         del plain.attribute[:]
         plain.attribute.extend(found)
-        return computed(plain, cast("list[Array | None]", list(given)), self._opset_imports)
+        return operands.computed(
+            plain, cast("list[Array | None]", list(given)), self._opset_imports
+        )
 
 
 _Attributes = Mapping[str, onnx.AttributeProto]
@@ -251,7 +256,7 @@ def _known_or_itself(value: ir.Value | None) -> _Slot:
     """Whole numbers and truths that are known by their elements, which may decide shapes."""
     if value is None or value.dtype is None or value.dtype.is_floating_point():
         return value
-    known = known_value(value)
+    known = operands.known_value(value)
     return value if known is None else known
 
 
@@ -281,7 +286,70 @@ DEFINED_BY_ONNX = (
     "Mish", "RotaryEmbedding", "SwiGLU", "Swish", "ai.onnx.preview::FlexAttention",
 )  # fmt: skip
 
+
+def _hits_and_shares(request: GradientRequest) -> tuple[ir.Value, ir.Value]:
+    """Where the labels stand, `[N, C, d...]`, and what arrives at each label, `[N, 1, d...]`.
+
+    Labels that are to be ignored have no hit and get nothing.
+    """
+    ops, scores, labels = request.ops, operands.given(request, 0), operands.given(request, 1)
+    weights = operands.operand(request, 2)
+    kind = operands.numpy_type(scores)
+    factors: ir.Value | None = None
+    ignored = request.attribute("ignore_index", None)
+    if ignored is not None:
+        label = ops.constant(np.array(int(ignored), operands.numpy_type(labels)))
+        skipped = ops.op("Equal", labels, label)
+        nothing = ops.constant(np.array(0, operands.numpy_type(labels)))
+        labels = ops.op("Where", skipped, nothing, labels)
+        factors = ops.op("Where", skipped, ops.like(scores, 0.0), ops.like(scores, 1.0))
+    if weights is not None:
+        own = ops.op("Gather", weights, labels, axis=0)
+        factors = own if factors is None else ops.op("Mul", factors, own)
+    classes = ops.constant(np.array(request.shape(scores)[1], np.int64))
+    hits = ops.op("OneHot", labels, classes, ops.constant(np.array([0, 1], kind)), axis=1)
+    share = operands.arriving(request)
+    count = int(np.prod(request.shape(labels), dtype=np.int64))
+    if request.attribute("reduction", "mean") in ("mean", b"mean"):
+        total = ops.like(scores, float(count))
+        if factors is not None:
+            total = ops.op("ReduceSum", factors, keepdims=0)
+        share = ops.op("Div", share, total)
+    if factors is not None:
+        share = ops.op("Mul", share, factors)
+    rank = len(request.shape(labels))
+    shared = share.shape is not None and len(share.shape) == rank
+    return hits, ops.op("Unsqueeze", share, operands.ints(ops, [1])) if shared else share
+
+
+def _softmax_cross_entropy(request: GradientRequest) -> operands.Gradients:
+    """`(softmax - hit) share`; what arrives at the logarithms comes on top."""
+    if len(request.wanted) > 2 and request.wanted[2]:
+        return composed(through_body)(request)
+    ops, scores = request.ops, operands.given(request, 0)
+    found: ir.Value | None = None
+    chances = ops.op("Softmax", scores, axis=1)
+    if request.gradients[0] is not None:
+        hits, share = _hits_and_shares(request)
+        found = ops.op("Mul", ops.op("Sub", chances, hits), share)
+    if len(request.gradients) > 1 and request.gradients[1] is not None:
+        logs = request.gradients[1]
+        total = ops.op("ReduceSum", logs, operands.ints(ops, [1]), keepdims=1)
+        more = ops.op("Sub", logs, ops.op("Mul", chances, total))
+        found = more if found is None else ops.op("Add", found, more)
+    return operands.placed(found, request)
+
+
+def _negative_log_likelihood(request: GradientRequest) -> operands.Gradients:
+    if len(request.wanted) > 2 and request.wanted[2]:
+        return composed(through_body)(request)
+    hits, share = _hits_and_shares(request)
+    return operands.placed(request.ops.op("Neg", request.ops.op("Mul", hits, share)), request)
+
+
 RULES: dict[str, GradientRule] = {
     **dict.fromkeys(DEFINED_BY_ONNX, composed(through_body)),
     "Scan": composed(_scan_forward),
+    "SoftmaxCrossEntropyLoss": _softmax_cross_entropy,
+    "NegativeLogLikelihoodLoss": _negative_log_likelihood,
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_passes.parallelism.decisions import decision_objective
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 from mcm_passes.parallelism.deep_q.decision_environment import (

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.processes.one_thread import numpy_on_one_thread
-from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
+from mcm_compiler.text.option_fields import above, at_least, checked, from_to
 from mcm_passes.parallelism.deep_q.network import (
     Adam,
     QLayout,

@@ -19,7 +19,6 @@ from click.testing import CliRunner
 from mcm_compiler import CompileOptions, compile_model, load_target
 from mcm_compiler.api import run_passes
 from mcm_compiler.cli.main import cli
-from mcm_compiler.components.asked_target import without_chips
 from mcm_compiler.components.cost_choice import (
     ChosenCosts,
     CostBasis,
@@ -34,8 +33,7 @@ from mcm_compiler.components.cost_files import (
     user_files,
     with_cost_model_text,
 )
-from mcm_compiler.components.plannable_targets import load_cluster
-from mcm_compiler.components.target_loading import target_from_text
+from mcm_compiler.components.target_loading import load_cluster, target_from_text, without_chips
 from mcm_compiler.contracts.cost import CostModel, KnowsViews, NodeCost
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic

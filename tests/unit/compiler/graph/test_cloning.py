@@ -12,9 +12,9 @@ from onnx import TensorProto, helper
 from onnx_ir._metadata import MetadataStore
 
 from mcm_compiler.graph.annotations import AnnotationKey
-from mcm_compiler.graph.cloning import clone
 from mcm_compiler.graph.constants import attribute_data
 from mcm_compiler.graph.map_types import load_model, model_from_proto, model_to_proto
+from mcm_compiler.ir.reading.copying import clone
 from mcm_compiler.ir.reading.importer import import_onnx
 
 NOTE: AnnotationKey[str] = AnnotationKey("test_cloning.note", on="node")

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mcm_compiler.text.option_ranges import above, at_least, between, checked, even, from_to, one_of
+from mcm_compiler.text.option_fields import above, at_least, between, checked, even, from_to, one_of
 
 
 @dataclass(frozen=True)

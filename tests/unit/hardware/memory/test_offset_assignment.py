@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from mcm_hardware.memory import offset_assignment
-from mcm_hardware.memory.offset_assignment import plan_offsets
-from mcm_hardware.memory.sweep_allocation import sweep_offsets
+from mcm_hardware.memory.offset_assignment import plan_offsets, sweep_offsets
 
 
 def lowest_gaps(sizes: list[int], first: list[int], last: list[int], base: int) -> list[int]:

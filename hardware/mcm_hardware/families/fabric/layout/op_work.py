@@ -10,10 +10,10 @@ import onnx_ir as ir
 from mcm_compiler.contracts.fabrics.fabric import OP_KINDS, Fabric
 from mcm_compiler.graph.constants import consumed_values, is_deterministic
 from mcm_hardware.chip.kernel_work import formula_work
-from mcm_hardware.op_costs import data_movement, normalization, pooling, reductions
+from mcm_hardware.op_costs import convolutions, data_movement, reductions
 from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
 from mcm_hardware.op_costs.work import CONTROL_FLOW, Gemm, Work, bodies_of
-from mcm_hardware.tensors.value_shapes import element_count
+from mcm_hardware.tensors.storage_widths import element_count
 
 
 def laid_out_ops(graph: ir.Graph) -> list[ir.Node]:
@@ -84,8 +84,8 @@ bounds count all of these. Thousands of samples of so much work stay in 64 bits 
 
 _KINDS: dict[tuple[str, str], int] = {
     **dict.fromkeys(data_movement.FORMULAS, MOVEMENT),
-    **dict.fromkeys(normalization.FORMULAS, NORMALIZATION),
-    **dict.fromkeys(pooling.FORMULAS, WINDOW),
+    **dict.fromkeys(reductions.FORMULAS, NORMALIZATION),
+    **dict.fromkeys(convolutions.FORMULAS, WINDOW),
     **dict.fromkeys(reductions.FORMULAS, REDUCTION),
 }
 

@@ -36,7 +36,7 @@ from mcm_hardware.families.fabric.layout.stages import (
     Read,
     Stage,
 )
-from mcm_hardware.tensors.value_shapes import element_count
+from mcm_hardware.tensors.storage_widths import element_count
 
 _MOST_PIECES = 16
 """Values that lie in more pieces are put together by a stage, or long chains of Concat would make

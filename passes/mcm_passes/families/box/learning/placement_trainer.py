@@ -15,7 +15,7 @@ from mcm_compiler.components.extras import LEARN
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.staging import write_whole
-from mcm_compiler.text.option_ranges import at_least, checked, from_to
+from mcm_compiler.text.option_fields import at_least, checked, from_to
 from mcm_models import training_run
 from mcm_models.cluster_policy import layout
 from mcm_models.cluster_policy.decoding import decode, scorer_of

@@ -20,7 +20,7 @@ import numpy as np
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.evaluation import QueueOrder, StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest, Simulate
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_models.cluster_policy.decoding import Scorer, decode, scorer_of
 from mcm_models.cluster_policy.layout import PLACEMENT_POLICIES, SHIPPED_PLACEMENT_POLICY
 from mcm_passes.families.box.learning.cases import ClusteredStep, clustered_step

@@ -23,7 +23,7 @@ from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
-from mcm_compiler.text.option_ranges import above, at_least, between, checked, from_to, with_options
+from mcm_compiler.text.option_fields import above, at_least, between, checked, from_to, with_options
 from mcm_passes.families.box.clusters.weight_clusters import fastest_times, quotient, spread
 from mcm_passes.families.box.search.annealing import Cooling, Judge, anneal, judge_of
 from mcm_passes.families.box.search.coarse_steps import PreparedStep, devices_of_units, prepared

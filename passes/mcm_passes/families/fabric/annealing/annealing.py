@@ -21,7 +21,7 @@ from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
-from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
+from mcm_compiler.text.option_fields import above, at_least, checked, from_to
 from mcm_passes.families.fabric.annealing import measured
 from mcm_passes.families.fabric.annealing.chains import Chains, Cooling, Spending, cool_down
 from mcm_passes.families.fabric.annealing.starts import built_mappings

@@ -13,7 +13,7 @@ from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import KINDS, Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_passes.families.fabric.annealing import measured
 from mcm_passes.families.fabric.routing_trees import Tables
 

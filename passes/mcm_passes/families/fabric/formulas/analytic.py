@@ -11,7 +11,7 @@ from mcm_compiler.arrays.kernels import entry_njit, lean_njit
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
-from mcm_compiler.text.option_ranges import above, at_least, checked
+from mcm_compiler.text.option_fields import above, at_least, checked
 from mcm_passes.families.fabric.formulas.terms import (
     CHANNEL,
     LINK,

@@ -19,7 +19,7 @@ from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.json_text import UnreadableError, encoded, parse_json, record_of
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_models.cards import checkpoint_bytes
 from mcm_models.mapping_model.learned import MAKE
 from mcm_passes.families.fabric.formulas.analytic import (
@@ -217,7 +217,7 @@ class Ridge:
         return prepared_ridge(card, problem, fabric, self.wire)
 
     def check_learned_of(self, fabric: Fabric, lowering: str, physics: str) -> None:
-        """See `mcm_compiler.contracts.fabrics.models.LearnedMappingModel`.
+        """See `mcm_compiler.contracts.fabrics.mappers.LearnedMappingModel`.
 
         Raises:
             CompileError: as `prepared`, also for another lowering or physics.

@@ -30,7 +30,7 @@ class Auto:
     summary: ClassVar[str] = "the model whose flow won the recorded comparison"
 
     def chosen_for(self, fabric: Fabric, lowering: str, physics: str) -> MappingModel:
-        """See `mcm_compiler.contracts.fabrics.models.ChoosingMappingModel`."""
+        """See `mcm_compiler.contracts.fabrics.mappers.ChoosingMappingModel`."""
         found = recorded_flows()
         asked = {"make": make_of(fabric), "lowering": lowering, "physics": physics}
         same = all(found[name] == value for name, value in asked.items())

@@ -15,7 +15,7 @@ from mcm_compiler.contracts.fabrics.mappers import MapperRequest
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge, Measurements
 from mcm_compiler.contracts.fabrics.target import MapsChips, UnitChoice
 from mcm_compiler.diagnostics import CompileError, quote
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_models.blocks.random_blocks import FAMILIES, random_block
 from mcm_models.mapping_model import data_set
 from mcm_models.mapping_model.data_files import load_data, save_data

@@ -18,7 +18,7 @@ from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.private_folders import remove_stale
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_compiler.text.units import count_text
 from mcm_models import training_run
 from mcm_models.mapping_model.data_files import data_digest

@@ -24,7 +24,7 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
 )
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.text.option_ranges import at_least, between, checked
+from mcm_compiler.text.option_fields import at_least, between, checked
 from mcm_compiler.text.units import bytes_text, count_text
 from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.partition import LowerBound, PartitionProblem
-from mcm_compiler.text.option_ranges import at_least, between, checked
+from mcm_compiler.text.option_fields import at_least, between, checked
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.exact.ideals import search_ideals, start_from_dp
 from mcm_passes.families.ring.exact.packing_bound import packing_bound

@@ -18,7 +18,7 @@ from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.processes.jobs import Jobs, open_jobs
 from mcm_compiler.processes.staging import appended_file, write_whole
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_models import training_run
 from mcm_models.training_run import Tell
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, transferring

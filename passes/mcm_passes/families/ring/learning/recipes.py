@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from mcm_compiler.text.option_ranges import above, at_least, checked
+from mcm_compiler.text.option_fields import above, at_least, checked
 from mcm_models.policy.layout import PolicyLayout
 from mcm_models.ppo_settings import PpoSettings
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mcm_compiler.components.extras import LEARN
 from mcm_compiler.contracts.partition import Budget, Evaluate, Outcome, PartitionProblem
-from mcm_compiler.text.option_ranges import at_least, checked, one_of
+from mcm_compiler.text.option_fields import at_least, checked, one_of
 from mcm_models.policy.layout import initial_weights
 from mcm_passes.families.ring.learning import rl_run
 from mcm_passes.families.ring.learning.recipes import RECIPES

@@ -11,7 +11,7 @@ import numpy as np
 
 from mcm_compiler.contracts.objectives import Aim, Objective
 from mcm_compiler.contracts.partition import Budget, LowerBound
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp

@@ -14,7 +14,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_compiler.processes.side_by_side import side_by_side
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_passes.families.ring.contiguous.contiguous_dp import SLACK
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import chips_from_cuts, windows_along

@@ -18,7 +18,7 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
     SearchMonitor,
 )
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.local_search import late_position, resegment

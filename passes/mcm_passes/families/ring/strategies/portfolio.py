@@ -12,7 +12,7 @@ import numpy as np
 
 from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_fields import at_least, checked
 from mcm_passes.mapping.models import adapted
 from mcm_passes.mapping.search import named
 from mcm_passes.mapping.search.search import ENOUGH, Search

@@ -15,9 +15,9 @@ from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.execution.runner import open_session
 from mcm_compiler.graph.limits import MAX_VALUE_BYTES, check_run_size, run_bytes
 from mcm_compiler.graph.structure import MAX_SUBGRAPH_DEPTH
+from mcm_compiler.ir.reading.external_data import MAX_DENSE_BYTES
 from mcm_compiler.ir.reading.function_calls import MAX_CALL_DEPTH, MAX_EXPANDED_NODES
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
-from mcm_compiler.ir.reading.sparse_weights import MAX_DENSE_BYTES
 from mcm_compiler.ir.reading.versions import newest_opset
 from mcm_compiler.ir.shapes import isolated_inference
 

@@ -10,8 +10,8 @@ import pytest
 from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
 from mcm_compiler.execution.runner import run_model, same_bits
 from mcm_compiler.graph.invariants import check_invariants
+from mcm_compiler.ir.reading.function_calls import inline_functions
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_compiler.ir.rewriting.functions import inline_functions
 
 X = np.linspace(-2, 2, 4, dtype=np.float32)
 

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.ir.shapes.context_sizes import context_sizes
+from mcm_compiler.ir.shapes.open_sizes import context_sizes
 
 
 def decoder(past: int | str, present: int | str, mask: int | str = "total") -> ir.Model:

@@ -10,8 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
-from mcm_compiler.components.plannable_targets import load_cluster, load_plannable
-from mcm_compiler.components.target_loading import load_package, load_target, package_from_text
+from mcm_compiler.components.target_loading import (
+    load_cluster,
+    load_package,
+    load_plannable,
+    load_target,
+    package_from_text,
+)
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placed.device_costs import load_box

@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from mcm_compiler.api import build_zoo_model
 from mcm_compiler.cli.main import cli
-from mcm_compiler.components.plannable_targets import load_cluster
-from mcm_compiler.components.target_loading import load_package, load_target
+from mcm_compiler.components.target_loading import load_cluster, load_package, load_target
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.reading.importer import import_model

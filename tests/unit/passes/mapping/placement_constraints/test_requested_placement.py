@@ -13,8 +13,7 @@ from click.testing import CliRunner
 
 from mcm_compiler.api import run_passes
 from mcm_compiler.cli.main import cli
-from mcm_compiler.components.asked_target import without_chips
-from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.components.target_loading import load_target, without_chips
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions

@@ -7,7 +7,7 @@ from dataclasses import replace
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.components.plannable_targets import load_cluster
+from mcm_compiler.components.target_loading import load_cluster
 from mcm_compiler.contracts.planning import PlanAnswer, PlanOptions, PlanRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.parallelism.clusters import cluster_plan

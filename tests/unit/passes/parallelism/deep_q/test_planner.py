@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcm_compiler.components.plannable_targets import load_cluster
-from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.components.target_loading import load_cluster, load_target
 from mcm_compiler.contracts.planning import PlanOptions, PlanRequest, planner_of
 from mcm_models.pipelines.problem import Pipeline
 from mcm_passes.parallelism.deep_q import planner

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 
 from mcm_compiler.api import build_zoo_model
 from mcm_compiler.cli.main import cli
-from mcm_compiler.components.plannable_targets import load_cluster
-from mcm_compiler.components.target_loading import package_from_text
+from mcm_compiler.components.target_loading import load_cluster, package_from_text
 from mcm_compiler.contracts.planning import PlanAnswer, PlanEstimate, PlanRequest, planner_of
 from mcm_compiler.contracts.requests import PlanOptions
 from mcm_compiler.contracts.sharding.parallel_plan import plan_from_json, read_plan

@@ -110,7 +110,7 @@ def test_a_killed_worker_of_a_cluster_loses_nothing(checkpoints, tiny, problems,
 
 def test_a_cluster_without_a_scheduler_is_diagnosed(monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("mcm_compiler.processes.dask_client.CONNECT_S", 0.2)
+    monkeypatch.setattr("mcm_compiler.processes.jobs.CONNECT_S", 0.2)
     with pytest.raises(CompileError) as caught, open_jobs(0, "tcp://127.0.0.1:9"):
         pass
     assert caught.value.diagnostics[0].code == "MCM-L010"

@@ -1,11 +1,11 @@
-"""Signal processing: Fourier transforms and windows."""
+"""Signal processing, sequences and text."""
 
 from __future__ import annotations
 
 import math
 
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import SINE, Work, joined, moves_only, ops, per_result
+from mcm_hardware.op_costs.work import SINE, Work, asks, joined, moves_only, ops, per_result
 
 
 def _transform(points: int, length: int) -> int:
@@ -40,6 +40,12 @@ def _last_axis(node: NodeShapes) -> Work:
     return Work(lane_ops=_transform(points, max(node.dim(0, -1), 2)))
 
 
+def _vocabulary(node: NodeShapes) -> Work:
+    """One entry of a hashed table per element of the operand."""
+    entries = max(node.count_of("pool_int64s"), node.count_of("pool_strings"), 1)
+    return Work(data_share=min(1.0, node.size(0) / entries))
+
+
 FORMULAS = joined(
     ops(per_result(SINE + 1), "HammingWindow HannWindow"),
     ops(per_result(2 * (SINE + 1)), "BlackmanWindow"),
@@ -47,5 +53,14 @@ FORMULAS = joined(
     ops(_stft, "STFT"),
     ops(_last_axis, "", "Irfft Rfft"),
     ops(moves_only, "MelWeightMatrix"),
+    ops(
+        moves_only,
+        "ConcatFromSequence ImageDecoder Optional OptionalGetElement RegexFullMatch SequenceAt "
+        "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SplitToSequence StringConcat "
+        "StringNormalizer StringSplit",
+        "Tokenizer",
+    ),
+    ops(_vocabulary, "TfIdfVectorizer"),
+    ops(asks, "OptionalHasElement SequenceLength"),
 )
-"""Signal processing."""
+"""Signal processing, sequences and text."""

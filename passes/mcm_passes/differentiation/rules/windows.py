@@ -1,16 +1,25 @@
-"""Gradients of pooling and padding."""
+"""Gradients of convolutions, pooling and padding.
+
+Convolutions after Dumoulin and Visin 2016, *A guide to convolution arithmetic*, section 4.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from mcm_compiler.contracts import gradients
+from mcm_compiler.contracts.gradients import (
+    GradientOps,
+    GradientRequest,
+    GradientRule,
+    NotDifferentiable,
+)
 from mcm_passes.differentiation.composition import Windows, composed, numbers, text, windows_of
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
@@ -27,7 +36,7 @@ from mcm_passes.differentiation.rules.operands import (
 )
 
 
-def _max_pool(request: gradients.GradientRequest) -> Gradients:
+def _max_pool(request: GradientRequest) -> Gradients:
     """All that arrives goes to the element that was taken: the first one where several are equal.
 
     The places come from the op's second output, or from the same op once more.
@@ -48,7 +57,7 @@ def _max_pool(request: gradients.GradientRequest) -> Gradients:
     return [reshaped(ops, total, shape)]
 
 
-def _max_unpool(request: gradients.GradientRequest) -> Gradients:
+def _max_unpool(request: GradientRequest) -> Gradients:
     """Places count in the shape without `output_shape`, which only adds zeros behind."""
     ops, gradient, places = request.ops, arriving(request), given(request, 1)
     kernel = numbers(request, "kernel_shape", ())
@@ -65,13 +74,13 @@ def _max_unpool(request: gradients.GradientRequest) -> Gradients:
     return placed(ops.op("Gather", flat, places, axis=0), request)
 
 
-def _pooling_windows(request: gradients.GradientRequest) -> Windows:
+def _pooling_windows(request: GradientRequest) -> Windows:
     kernel = numbers(request, "kernel_shape", ())
     size = request.shape(given(request, 0))[2:]
     return windows_of(request, kernel, size, request.shape(request.node.outputs[0])[2:])
 
 
-def _spread(request: gradients.GradientRequest, held: ir.Value, windows: Windows) -> ir.Value:
+def _spread(request: GradientRequest, held: ir.Value, windows: Windows) -> ir.Value:
     """Adds what each window holds to all its places: a transposed convolution with ones."""
     ops, x = request.ops, given(request, 0)
     batch, channels, *size = request.shape(x)
@@ -81,7 +90,7 @@ def _spread(request: gradients.GradientRequest, held: ir.Value, windows: Windows
     return reshaped(ops, spread, (batch, channels, *size))
 
 
-def _average_pool(request: gradients.GradientRequest) -> Gradients:
+def _average_pool(request: GradientRequest) -> Gradients:
     windows = _pooling_windows(request)
     ops, gradient = request.ops, arriving(request)
     counts = _places(windows, bool(request.attribute("count_include_pad", 0)))
@@ -104,7 +113,7 @@ def _places(windows: Windows, with_padding: bool) -> npt.NDArray[np.int64]:
     return reduce(np.multiply.outer, by_axis)
 
 
-def _lp_pool(request: gradients.GradientRequest) -> Gradients:
+def _lp_pool(request: GradientRequest) -> Gradients:
     """`sign(x) |x|^(p-1) Σ g y^(1-p)` over the windows of an element; 0 where a window is."""
     ops, x, y, gradient = request.ops, given(request, 0), request.node.outputs[0], arriving(request)
     p = int(request.attribute("p", 2))
@@ -121,10 +130,10 @@ def _lp_pool(request: gradients.GradientRequest) -> Gradients:
     return [ops.op("Mul", slope, _spread(request, share, windows))]
 
 
-def _global(op_type: str) -> gradients.GradientRule:
+def _global(op_type: str) -> GradientRule:
     """A reduction over the spatial dimensions."""
 
-    def forward(request: gradients.GradientRequest) -> list[ir.Value]:
+    def forward(request: GradientRequest) -> list[ir.Value]:
         x = given(request, 0)
         axes = ints(request.ops, [*range(2, len(request.shape(x)))])
         return [request.ops.op(op_type, x, axes, keepdims=1)]
@@ -132,17 +141,17 @@ def _global(op_type: str) -> gradients.GradientRule:
     return composed(forward)
 
 
-def _global_lp(request: gradients.GradientRequest) -> Gradients:
+def _global_lp(request: GradientRequest) -> Gradients:
     p = int(request.attribute("p", 2))
     if p not in (1, 2):
-        raise gradients.NotDifferentiable(f"p={p} has no gradient rule, only 1 and 2 have")
+        raise NotDifferentiable(f"p={p} has no gradient rule, only 1 and 2 have")
     return _global(f"ReduceL{p}")(request)
 
 
 _NUMPY_MODES = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
 
 
-def _pad(request: gradients.GradientRequest) -> Gradients:
+def _pad(request: GradientRequest) -> Gradients:
     mode = text(request, "mode", "constant")
     pads = _pads(request)
     if mode != "constant":
@@ -161,7 +170,7 @@ def _pad(request: gradients.GradientRequest) -> Gradients:
     return found[: len(request.node.inputs)]
 
 
-def _pads(request: gradients.GradientRequest) -> list[int]:
+def _pads(request: GradientRequest) -> list[int]:
     """Padding in front of and then behind each dimension; negative ones cut."""
     rank = len(request.shape(given(request, 0)))
     pads = known_numbers(request, 1) or []
@@ -175,7 +184,7 @@ def _pads(request: gradients.GradientRequest) -> list[int]:
     return found
 
 
-def _repeated(request: gradients.GradientRequest, pads: Sequence[int], mode: str) -> ir.Value:
+def _repeated(request: GradientRequest, pads: Sequence[int], mode: str) -> ir.Value:
     """The padded operand as elements that are taken by index, dimension by dimension."""
     value = given(request, 0)
     shape = request.shape(value)
@@ -189,7 +198,7 @@ def _repeated(request: gradients.GradientRequest, pads: Sequence[int], mode: str
     return value
 
 
-def cut_or_padded(ops: gradients.GradientOps, value: ir.Value, pads: Sequence[int]) -> ir.Value:
+def cut_or_padded(ops: GradientOps, value: ir.Value, pads: Sequence[int]) -> ir.Value:
     """Zeros around a value, or without its outermost places where a pad is negative.
 
     Args:
@@ -210,7 +219,111 @@ def cut_or_padded(ops: gradients.GradientOps, value: ir.Value, pads: Sequence[in
     return ops.op("Pad", value, ints(ops, more)) if any(more) else value
 
 
-RULES: dict[str, gradients.GradientRule] = {
+def _conv(request: GradientRequest) -> Gradients:
+    """Data by the transposed convolution, weights by one over the batch, bias by a sum."""
+    x, w, gradient = (given(request, 0), given(request, 1), arriving(request))
+    windows = windows_of(
+        request,
+        request.shape(w)[2:],
+        request.shape(x)[2:],
+        request.shape(request.node.outputs[0])[2:],
+    )
+    group = int(request.attribute("group", 1))
+    to_x = to_w = None
+    if request.wanted[0]:
+        to_x = request.ops.op("ConvTranspose", gradient, w, group=group, **windows.spreading())
+    if request.wanted[1]:
+        to_w = _weight_gradient(request, x, gradient, windows, group)
+    return [to_x, to_w, _bias_gradient(request)][: len(request.node.inputs)]
+
+
+def _conv_transpose(request: GradientRequest) -> Gradients:
+    """The convolution that it is the transpose of, with operand and gradient in turn."""
+    ops = request.ops
+    x, w, gradient = (given(request, 0), given(request, 1), arriving(request))
+    windows = _transposed_windows(request, x, w)
+    group = int(request.attribute("group", 1))
+    to_x = to_w = None
+    if request.wanted[0]:
+        to_x = ops.op(
+            "Conv", gradient, w, group=group, strides=list(windows.strides),
+            dilations=list(windows.dilations), pads=[*windows.before, *windows.behind],
+        )  # fmt: skip
+        to_x = _first(ops, to_x, windows.count)
+    if request.wanted[1]:
+        to_w = _weight_gradient(request, gradient, x, windows, group)
+    return [to_x, to_w, _bias_gradient(request)][: len(request.node.inputs)]
+
+
+def _transposed_windows(request: GradientRequest, x: ir.Value, w: ir.Value) -> Windows:
+    """Those of the convolution that takes the result back to the operand.
+
+    Padding behind is what the result is short of; it is negative where `output_padding` or
+    `output_shape` made space behind the last window, which the gradient has to be cut by.
+    """
+    size = request.shape(request.node.outputs[0])[2:]
+    windows = windows_of(request, request.shape(w)[2:], size, request.shape(x)[2:])
+    before = windows.before
+    if request.attribute("output_shape", None) is not None:
+        upper = text(request, "auto_pad", "NOTSET") == "SAME_UPPER"
+        short = [c - s for c, s in zip(windows.covered, size, strict=True)]
+        extra = numbers(request, "output_padding", (0,) * len(size))
+        total = [max(0, a + b) for a, b in zip(short, extra, strict=True)]
+        before = tuple(t // 2 if upper else t - t // 2 for t in total)
+    behind = tuple(
+        max(0, covered - s - b) for covered, s, b in zip(windows.covered, size, before, strict=True)
+    )
+    return replace(windows, before=before, behind=behind)
+
+
+def _weight_gradient(
+    request: GradientRequest, x: ir.Value, gradient: ir.Value, windows: Windows, group: int
+) -> ir.Value:
+    """`Σ over batch and windows of gradient · operand`, `[out, in / group, kernel]`.
+
+    A convolution whose channels are the batch: filters are the gradients, strides and dilations
+    change places, and each group convolves its own block of `group · N` channels (our derivation).
+
+    Args:
+        request: of the op.
+        x: what windows slide over, `[N, in, size]`.
+        gradient: what arrives at each window, `[N, out, count]`.
+        windows: where they lie.
+        group: number of groups.
+    """
+    ops = request.ops
+    batch, channels, *size = dims(x)
+    out = dims(gradient)[1]
+    spatial = [*range(3, 3 + len(size))]
+    blocks = reshaped(ops, x, (batch, group, channels // group, *size))
+    blocks = ops.op("Transpose", blocks, perm=[2, 1, 0, *spatial])
+    blocks = reshaped(ops, blocks, (channels // group, group * batch, *size))
+    swap = [1, 0, *(place - 1 for place in spatial)]
+    filters = ops.op("Transpose", gradient, perm=swap)
+    spare = windows.spreading()["pads"][len(size) :]
+    found = ops.op(
+        "Conv", blocks, filters, group=group, strides=list(windows.dilations),
+        dilations=list(windows.strides), pads=[*windows.before, *spare],
+    )  # fmt: skip
+    assert dims(found)[1] == out
+    return ops.op("Transpose", _first(ops, found, windows.kernel), perm=swap)
+
+
+def _bias_gradient(request: GradientRequest) -> ir.Value | None:
+    if operand(request, 2) is None or not request.wanted[2]:
+        return None
+    rank = len(request.shape(given(request, 0)))
+    axes = [axis for axis in range(rank) if axis != 1]
+    return request.ops.op("ReduceSum", arriving(request), ints(request.ops, axes), keepdims=0)
+
+
+def _first(ops: GradientOps, value: ir.Value, extents: tuple[int, ...]) -> ir.Value:
+    """The first places of each spatial dimension."""
+    more = [e - have for have, e in zip(dims(value)[2:], extents, strict=True)]
+    return cut_or_padded(ops, value, [*([0] * (4 + len(more))), *more])
+
+
+RULES: dict[str, GradientRule] = {
     "MaxPool": _max_pool,
     "MaxUnpool": _max_unpool,
     "AveragePool": _average_pool,
@@ -219,4 +332,6 @@ RULES: dict[str, gradients.GradientRule] = {
     "GlobalMaxPool": _global("ReduceMax"),
     "GlobalLpPool": _global_lp,
     "Pad": _pad,
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
 }
