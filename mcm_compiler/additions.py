@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from mcm_compiler.registry import ADDITIONS
 
@@ -42,6 +42,7 @@ class Optimum(NamedTuple):
         reached_s: of a round of one pipeline, like the bound.
         bound_s: nothing in scope is shorter.
         model: that gives both.
+        model_kind: of that model.
         proof: kind of the proof of the bound.
         scope: what the bound is about.
     """
@@ -50,6 +51,7 @@ class Optimum(NamedTuple):
     reached_s: float
     bound_s: float
     model: str
+    model_kind: Literal["cost model", "simulator"]
     proof: str
     scope: tuple[str, ...]
 

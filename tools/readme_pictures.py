@@ -43,8 +43,8 @@ NOTES = {
     "✓": "Model and target. Every figure is simulated; no hardware was measured.",
     "fits": "Memory: chips in use, the fullest one, and the width at which chips store weights.",
     "throughput": "Speed of all replicas; latency is of one inference in an empty package.",
-    "optimality": "Nothing in the named scope is faster by more than this (proven, cost model).",
-    "limited by": "Bottleneck: the busiest engine or link, on how many chips, in which kernel.",
+    "optimality": "Nothing in the named scope is faster by more than this, under the cost model.",
+    "limited by": "Bottleneck: the busiest chips or link, and what their time is bound by.",
     "verified": "Outputs compared in onnxruntime; the proof by structure covers every op.",
 }
 """Explanations of the lines of a verdict."""

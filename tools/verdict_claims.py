@@ -68,8 +68,10 @@ _SECONDS = r"([\d.]+(?:e-?\d+)?) (s|ms|us|ns)"
 _CLAIMS: Mapping[str, re.Pattern[str]] = {
     "rate": re.compile(r"([\d,.]+) inferences/s"),
     "latency": re.compile(rf"latency {_SECONDS} \(one inference, empty package\)"),
-    "gap": re.compile(r"(?:at most|less than) ([\d.]+) % above the optimal ([a-z ]+) \(proven, "),
-    "optimal": re.compile(r"(?<!the )optimal ([a-z ]+) \(proven, "),
+    "gap": re.compile(
+        r"(?:at most|less than) ([\d.]+) % above the optimal ([a-z ]+) \(proven under the "
+    ),
+    "optimal": re.compile(r"(?<!the )optimal ([a-z ]+) \(proven under the "),
     "stored": re.compile(r"chips store ([A-Z0-9]+ as [\d.]+ bits)"),
     "verified": re.compile(r"(bit-identical to the source|within tolerance of the source)"),
     "simulated": re.compile(r"(no hardware measured)"),
@@ -86,7 +88,7 @@ _STEP_RATE = re.compile(r"([\d,.]+) steps/s|steps per second ([\d,.]+)/s")
 
 _UNSCOPED = re.compile(
     r"no (?:placement|partition|number)\b[^.;]*(?:faster|beats?)|of the optimum|equal to the bit"
-    r"|\boptimum\b|(?<!the )\boptimal\b(?! [a-z ]+ \((?:proven|stated), )"
+    r"|\boptimum\b|(?<!the )\boptimal\b(?! [a-z ]+ \((?:proven|stated) under )"
 )
 """Claims about the optimum, or about equality, without model and status."""
 

@@ -19,7 +19,7 @@ from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACK
 from mcm_compiler.page.contents import STALLS, Compiled, Section, Table, View
 from mcm_compiler.report.details import LINK_HEADS, link_cells
 from mcm_compiler.report.sentences import kernel_phrase, place_name, role_sentence, round_of
-from mcm_compiler.report.verdict.bottleneck_line import ENGINES
+from mcm_compiler.report.verdict.bottleneck_line import ENGINES, busy_parts
 from mcm_compiler.text.units import bytes_text, percent_text, seconds_text
 
 Row = Mapping[str, Any]
@@ -204,16 +204,12 @@ def _details(row: Row, kinds: Sequence[str]) -> list[list[Any]]:
         for reason, seconds in (row["stall_s"] or {}).items()
         if period and seconds / period >= 5e-4
     ]
-    engines = [
-        [f"paced by {ENGINES.get(engine, engine)}", percent_text(part)]
-        for engine, part in (row.get("engine_utilisation") or {}).items()
-        if part
-    ]
     heaviest = row["heaviest_op"]
     facts = [["busy", f"{percent_text(row['utilisation'])} ({seconds_text(row['busy_s'])})"]]
     if kinds:
         facts.insert(0, ["kind", kinds[int(row["chip"])]])
-    facts += engines + stalls
+    facts += [["of which", parts]] if (parts := busy_parts(row)) else []
+    facts += stalls
     facts += [["ops", "-" if row["ops"] is None else f"{row['ops']:,}"]]
     facts += [["kernels", "-" if row["kernels"] is None else f"{row['kernels']:,}"]]
     facts += [
@@ -250,7 +246,7 @@ def _chip_table(rows: list[Row], replicas: int, kinds: Sequence[str]) -> Table:
                 bytes_text(row["sram_high_water_bytes"]),
                 bytes_text(row["weight_bytes"]),
                 "-" if row["ops"] is None else f"{row['ops']:,}",
-                row["heaviest_op"]["name"] if row["heaviest_op"] else "-",
+                kernel_phrase(row["heaviest_op"]) if row["heaviest_op"] else "-",
             )
         )
     return Table(

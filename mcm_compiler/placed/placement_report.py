@@ -76,6 +76,7 @@ def optimality_of(record: PlacementRecord) -> OptimalityClaim:
         "bound": step.bound_s if proven else None,
         "gap": step.gap,
         "model": SIMULATOR if proven else None,
+        "model_kind": "simulator" if proven else None,
         "proof": step.argument if proven else None,
         "scope": scope if proven else [] if step.bound_s else [step.argument],
         "simulated_over_model": None,

@@ -15,6 +15,7 @@ from mcm_compiler.report.hardware.sensitivity_section import (
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
 from mcm_compiler.report.sentences import kernel_phrase, replication_phrase, role_sentence
 from mcm_compiler.report.state_section import SIZE_HEADS, SIZE_TITLE, size_table, state_rows
+from mcm_compiler.report.verdict.bottleneck_line import busy_parts
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.text.units import (
     UNKNOWN,
@@ -93,7 +94,7 @@ def _sections(report: Mapping[str, Any], listed: int) -> Iterator[list[str]]:
     if len(chips) > listed:
         chips = sorted(chips, key=lambda row: -(row["busy_s"] or 0.0))
     first = " of the first replica" if replication_phrase(report) is not None else ""
-    heads = ("chip", "busy", "time", "engines", "waits", "SRAM", "ops", "heaviest op")
+    heads = ("chip", "busy", "time", "of which", "waits", "SRAM", "ops", "heaviest op")
     yield _section(f"Chips{first}", heads, [_chip(row) for row in chips], listed)
     links = [row for row in report["links"] or () if (row["utilisation"] or 0.0) >= LEAST_LINK]
     if len(links) > listed:
@@ -168,18 +169,16 @@ def _summary(report: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _chip(row: Mapping[str, Any]) -> tuple[str, ...]:
     stalls = row["stall_s"] or {}
     waits = ", ".join(f"{k} {seconds_text(v)}" for k, v in stalls.items() if v > 0)
-    shares = row.get("engine_utilisation") or {}  # reports of the first release lack it
-    engines = ", ".join(f"{k} {percent_text(v)}" for k, v in shares.items() if v)
     heaviest = row["heaviest_op"]
     return (
         str(row["chip"]),
         percent_text(row["utilisation"]),
         seconds_text(row["busy_s"]),
-        engines or UNKNOWN,
+        busy_parts(row) or UNKNOWN,
         waits or UNKNOWN,
         f"{bytes_text(row['sram_high_water_bytes'])} of {bytes_text(row['sram_bytes'])}",
         UNKNOWN if row["ops"] is None else f"{row['ops']:,}",
-        f"{heaviest['name']} {seconds_text(heaviest['seconds'])}" if heaviest else UNKNOWN,
+        f"{kernel_phrase(heaviest)} {seconds_text(heaviest['seconds'])}" if heaviest else UNKNOWN,
     )
 
 

@@ -69,7 +69,7 @@ def test_every_surface_of_a_placed_step_is_of_the_step_delivered(tmp_path, monke
     alone = f"{1 / record['step']['seconds']:,.4g}"
     changes = {
         "terminal": lambda text: re.sub(r"[\d,.]+ steps/s", f"{alone} steps/s", text),
-        "markdown": lambda text: text.replace("(proven, step simulator)", ""),
+        "markdown": lambda text: text.replace("(proven under the step simulator)", ""),
         "page": lambda text: text.replace("no hardware measured", ""),
         "diff": lambda text: re.sub(r"period \S+", "period 999", text),
     }
@@ -103,7 +103,7 @@ def test_an_unscoped_claim_and_a_wrong_number_are_found(ring, monkeypatch):
     for changed in (
         text + " under the cost model no placement is faster",
         text + " 1 output equal to the bit",
-        text.replace("(proven, cost model cycles)", ""),
+        text.replace("(proven under the analytic cost model 'cycles')", ""),
         text.replace("inferences/s", "inferences/s", 1).replace(
             f"{report['throughput_per_s']:,.0f}", "17"
         ),

@@ -70,6 +70,7 @@ def _claim(
         "bound": bound,
         "gap": gap(reached, bound),
         "model": model,
+        "model_kind": "cost model" if model else None,
         "proof": proof,
         "scope": scope,
         "simulated_over_model": simulated,
@@ -79,7 +80,8 @@ def _claim(
 def _of_optimum(best: Optimum, report: Mapping[str, Any]) -> verdict.OptimalityClaim:
     at_once = _replicas(report) * sentences.round_of(report)
     values = best.reached_s / at_once, best.bound_s / at_once
-    return _claim((best.of, "s"), values, (best.model, best.proof), [*best.scope], None)
+    claim = _claim((best.of, "s"), values, (best.model, best.proof), [*best.scope], None)
+    return {**claim, "model_kind": best.model_kind}
 
 
 def _cuts(report: Mapping[str, Any], any_count: bool) -> list[str]:

@@ -35,7 +35,10 @@ def optimality_line(claim: records.OptimalityClaim) -> records.VerdictLine:
         details = [*(claim["scope"] or ["no bound is proven"]), *_played(claim)]
         return line_of("optimality", "unknown", details, "warn")
     model = claim["model"] or ""
-    how = f"{claim['status']}, {model if 'simulator' in model else f'cost model {model}'}"
+    # Verdicts in caches of earlier releases lack the kind.
+    simulated = claim.get("model_kind") == "simulator"
+    under = f"the {model}" if simulated else f"the analytic cost model '{model}'"
+    how = f"{claim['status']} under {under}"
     if share <= 0.0:
         headline = f"optimal {claim['of']} ({how})"
     else:

@@ -94,6 +94,7 @@ def optimum(report: Mapping[str, Any]) -> Optimum:
         max(row["period_s"] * (1.0 + row["error"]) for row in chips),
         max(row["bound_s"] for row in chips),
         FLIT_SIMULATOR,
+        "simulator",
         "units_and_channels",
         ("mappings of these units", "with this partition and these shares of units"),
     )

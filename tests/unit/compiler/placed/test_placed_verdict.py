@@ -50,7 +50,8 @@ def test_the_time_of_what_is_delivered_comes_first():
 def test_the_optimum_is_that_of_the_step_op_by_op_and_of_the_constraints():
     found = texts(record())["optimality"]
     assert found == (
-        "at most 25.0 % above the optimal step time (proven, step simulator); among placements of "
+        "at most 25.0 % above the optimal step time "
+        "(proven under the step simulator); among placements of "
         "whole ops on these devices, each op started by itself"
     )
     assert "with the given constraints" in texts(record(pins=(("a", "cpu:0"),)))["optimality"]

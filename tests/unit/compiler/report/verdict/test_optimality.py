@@ -16,18 +16,19 @@ def report():
 
 def test_a_gap_names_model_status_and_scope(report):
     assert text(report, "optimality") == (
-        "at most 10.0 % above the optimal period (proven, cost model roofline); among partitions "
+        "at most 10.0 % above the optimal period "
+        "(proven under the analytic cost model 'roofline'); among partitions "
         "of these kernels, undivided, onto 3 chips, one pipeline; simulation is 3.3 % slower "
         "than the analytic model"
     )
     stated = text({**report, "bound_proof": None}, "optimality")
-    assert "(stated, cost model roofline)" in stated
+    assert "(stated under the analytic cost model 'roofline')" in stated
 
 
 def test_a_small_gap_is_not_called_none_and_dust_is(report):
     for share, words in ((1e-4, "less than 0.1 % above the optimal period"),
                          (0.004, "at most 0.4 % above the optimal period"),
-                         (0.0, "optimal period (proven, cost model roofline)")):  # fmt: skip
+                         (0.0, "optimal period (proven under the analytic")):  # fmt: skip
         found = line({**report, "analytic_gap": share}, "optimality")
         assert found["headline"].startswith(words)
         assert found["tone"] == "good"
@@ -52,14 +53,17 @@ def test_another_objective_is_what_the_claim_is_about(report):
              "max_latency_s": None, "proven": [1, 2]}  # fmt: skip
     found = text({**report, "objective": facts}, "optimality")
     assert found.startswith(
-        "at most 50.0 % above the optimal latency (proven, cost model roofline); among"
+        "at most 50.0 % above the optimal latency "
+        "(proven under the analytic cost model 'roofline'); among"
     )
     limited = {**facts, "kind": "period", "max_latency_s": 4e-6}
     assert "latency of at most 4.00 us" in text({**report, "objective": limited}, "optimality")
     fewest = {**facts, "kind": "chips", "unit": "chips", "value": 2, "bound": 2,
               "throughput_per_s": 100.0}  # fmt: skip
     found = text({**report, "objective": fewest}, "optimality")
-    assert found.startswith("optimal number of chips (proven, cost model roofline); among")
+    assert found.startswith(
+        "optimal number of chips (proven under the analytic cost model 'roofline'); among"
+    )
     assert "at least 100 inferences/s" in found
 
 
@@ -72,7 +76,8 @@ def test_on_fabrics_the_gap_is_that_of_the_slowest_mapping(report):
     found = text({**report, "analytic_gap": 0.0, "fabrics": {"chips": rows}}, "optimality")
     # 3.3 us at most over 2 us: no chip can be faster than its bound, and the slowest decides.
     assert found == (
-        "at most 65.0 % above the optimal period of the slowest chip (proven, flit simulator); "
+        "at most 65.0 % above the optimal period of the slowest chip "
+        "(proven under the flit simulator); "
         "among mappings of these units, with this partition and these shares of units"
     )
 
