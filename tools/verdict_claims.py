@@ -26,7 +26,7 @@ from xml.etree import ElementTree
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.ci.batch import CompileOutcome
-from mcm_compiler.ci.junit import junit_xml, sarif_log
+from mcm_compiler.ci.junit import compile_cases, junit_xml, sarif_log
 from mcm_compiler.cli.many_models import outcome_line
 from mcm_compiler.cli.show import show_verdict
 from mcm_compiler.difference.compared import difference, read_side
@@ -103,7 +103,7 @@ def surfaces(folder: Path) -> dict[str, str]:
     side = read_side(folder)
     page = written_folder_page(folder).decode("utf-8")
     figures = figure_texts(CellFigures.of_report(report), None)
-    xml = ElementTree.fromstring(junit_xml([outcome], "t"))  # noqa: S314 - made just now
+    xml = ElementTree.fromstring(junit_xml([("t", "t", compile_cases([outcome]))]))  # noqa: S314 - made just now
     texts = {
         "terminal": report_text(report),
         "ascii": report_text(report, ascii_only=True),

@@ -43,8 +43,8 @@ from mcm_compiler.execution.npz_inputs import GivenInputs
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.report.report_data import verification_data
-from mcm_compiler.report.verdict.words import verification_sentence
-from mcm_compiler.results.strictness import reasons_of_verification, unproven
+from mcm_compiler.report.verdict.words import line_of, verification_sentence
+from mcm_compiler.results.strictness import CheckStep, reasons_of_verification, unproven
 from mcm_compiler.text import json_text, units
 from mcm_compiler.text.headline import Headline, Shown
 from mcm_compiler.text.units import count_text
@@ -77,23 +77,6 @@ class _SimulatedReport:
     period_s: json_text.Number
     inferences: Inferences
     options: _AskedOptions
-
-
-@dataclass(frozen=True)
-class CheckStep:
-    """One step of a check.
-
-    Attributes:
-        name: a word.
-        holds: whether it passed.
-        detail: what was found, in a few words with numbers.
-        skipped: whether nothing was checked, though nothing is wrong.
-    """
-
-    name: str
-    holds: bool
-    detail: str
-    skipped: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,12 +113,12 @@ class CheckReport(Shown):
     def headline(self) -> Headline:
         """The steps with what they found."""
         lines = [
-            {
-                "label": step.name,
-                "headline": step.detail,
-                "details": [],
-                "tone": "bad" if not step.holds else "warn" if step.skipped else "good",
-            }
+            line_of(
+                step.name,
+                step.detail,
+                [],
+                "bad" if not step.holds else "warn" if step.skipped else "good",
+            )
             for step in self.steps
         ]
         summary = self.summary(self.diagnostics)
@@ -312,12 +295,12 @@ def check_steps(
         try:
             with doing(f"folder {quote(str(folder))}"), doing(f"step '{name}'"):
                 detail = step()
-            done.append(CheckStep(name, True, detail, name in run.skips))
+            done.append(CheckStep(name, True, name in run.skips, detail))
             found += run.notes(name)
         except CompileError as error:
             # A file that several steps read is told once.
             found += [fault for fault in error.diagnostics if fault not in found]
-            done.append(CheckStep(name, False, error.diagnostics[0].message))
+            done.append(CheckStep(name, False, False, error.diagnostics[0].message))
             if name in ends:
                 break
     return CheckReport(

@@ -23,6 +23,7 @@ import msgspec
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.ci.figures import Figures, figures_of, stored_op_times
+from mcm_compiler.ci.signatures import file_digest
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.staging import cannot_write, no_empty_folders, write_whole
 from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded, record_of
@@ -218,7 +219,7 @@ class AcceptedBaseline:
 
         report, program = output / layout.REPORT, output / layout.PROGRAM
         times = stored_op_times(read_json(program)) if program.exists() else None
-        found = Accepted(_sha256(report), figures_of(read_json(report), times))
+        found = Accepted(file_digest(report), figures_of(read_json(report), times))
         path = self.path(folder)
         (self._replaced if self.has(folder) else self._first).append(str(folder))
         try:
@@ -272,11 +273,6 @@ class AcceptedBaseline:
 
     def _note(self, code: str, message: str, hint: str | None = None) -> Diagnostic:
         return Diagnostic(code, message, at=quote(str(self.root)), hint=hint)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _names(cells: Iterable[str]) -> str:

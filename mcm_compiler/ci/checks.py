@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -217,14 +217,10 @@ def outcome_of(folder: str, report: CheckReport, strict: bool, seconds: float) -
     # Where a step fails, that it was not proven goes without saying.
     open_points = report.unproven if strict and report.holds else ()
     diagnostics = (*report.diagnostics, *open_points)
-    steps = [
-        {"name": s.name, "holds": s.holds, "skipped": s.skipped, "detail": s.detail}
-        for s in report.steps
-    ]
     data = {
         "holds": report.holds,
         "complete": report.complete,
-        "steps": steps,
+        "steps": [asdict(step) for step in report.steps],
         "verification": verification_data(report.verification) if report.verification else None,
         "structure": structure_data(report.structure) if report.structure else None,
         "diagnostics": [d.to_dict() for d in diagnostics],

@@ -39,25 +39,35 @@ class Case:
     failed: bool
 
 
-def junit_xml(outcomes: Sequence[CompileOutcome], suite_class: str) -> bytes:
-    """The suite of compiles, in UTF-8.
+def junit_xml(suites: Iterable[tuple[str, str, Sequence[Case]]]) -> bytes:
+    """Test suites in UTF-8.
+
+    Names and messages come from foreign files: what does not print is escaped, because XML 1.0
+    has no way to write control characters.
 
     Args:
-        outcomes: in the order of the report.
-        suite_class: `classname` of all cases, such as the name of the target.
+        suites: of each the name, the class of its cases, and these.
     """
-    return cases_xml(SUITE, suite_class, _cases(outcomes))
-
-
-def junit_suites(groups: Mapping[str, Sequence[CompileOutcome]]) -> bytes:
-    """A test suite for each group in UTF-8; its name is that of its suite and class."""
     root = ET.Element("testsuites")
-    for name, outcomes in groups.items():
-        _add_suite(root, printable(name), name, _cases(outcomes))
-    return _encoded(root)
+    for name, suite_class, cases in suites:
+        suite = ET.SubElement(
+            root,
+            "testsuite",
+            name=printable(name),
+            tests=str(len(cases)),
+            failures=str(sum(case.failed for case in cases)),
+            errors="0",
+            skipped="0",
+            time=f"{sum(case.seconds for case in cases):.3f}",
+        )
+        for case in cases:
+            _add_case(suite, case, printable(suite_class))
+    ET.indent(root)
+    return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
-def _cases(outcomes: Sequence[CompileOutcome]) -> list[Case]:
+def compile_cases(outcomes: Iterable[CompileOutcome]) -> list[Case]:
+    """A case for each model."""
     return [
         Case(
             outcome.model,
@@ -68,42 +78,6 @@ def _cases(outcomes: Sequence[CompileOutcome]) -> list[Case]:
         )
         for outcome in outcomes
     ]
-
-
-def cases_xml(suite_name: str, suite_class: str, cases: Sequence[Case]) -> bytes:
-    """One test suite in UTF-8.
-
-    Names and messages come from foreign files: what does not print is escaped, because XML 1.0
-    has no way to write control characters.
-
-    Args:
-        suite_name: the command.
-        suite_class: `classname` of all cases.
-        cases: in the order of the report.
-    """
-    root = ET.Element("testsuites")
-    _add_suite(root, suite_name, suite_class, cases)
-    return _encoded(root)
-
-
-def _add_suite(root: ET.Element, suite_name: str, suite_class: str, cases: Sequence[Case]) -> None:
-    suite = ET.SubElement(
-        root,
-        "testsuite",
-        name=suite_name,
-        tests=str(len(cases)),
-        failures=str(sum(case.failed for case in cases)),
-        errors="0",
-        skipped="0",
-        time=f"{sum(case.seconds for case in cases):.3f}",
-    )
-    for case in cases:
-        _add_case(suite, case, printable(suite_class))
-
-
-def _encoded(root: ET.Element) -> bytes:
-    ET.indent(root)
-    return ET.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
 def _add_case(suite: ET.Element, of: Case, suite_class: str) -> None:

@@ -80,9 +80,10 @@ class Guard:
         """
         annotate((outcome.model, outcome.diagnostics) for outcome in outcomes)
         if self.junit is not None:
-            from mcm_compiler.ci.junit import junit_xml
+            from mcm_compiler.ci.junit import SUITE, compile_cases, junit_xml
 
-            write_with_parents(self.junit, junit_xml(outcomes, settings.target))
+            suite = SUITE, settings.target, compile_cases(outcomes)
+            write_with_parents(self.junit, junit_xml([suite]))
 
 
 def annotate(found: Iterable[tuple[str, Sequence[Diagnostic]]]) -> None:

@@ -16,7 +16,7 @@ import click
 from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.ci.annotations import command_of, path_in_repository, wanted
 from mcm_compiler.ci.batch import CompileOutcome
-from mcm_compiler.ci.junit import Finding, junit_suites, place_in_file, sarif_log
+from mcm_compiler.ci.junit import Finding, compile_cases, junit_xml, place_in_file, sarif_log
 from mcm_compiler.cli import many_models
 from mcm_compiler.cli.output_files import diagnosed_writes, refuse_inside_output, write_with_parents
 from mcm_compiler.cli.show import progress_line, show_diagnostics, show_json, wrote
@@ -91,11 +91,11 @@ class BuildReports:
         """
         if not self.indexed:
             return
-        from mcm_compiler.project.index_page import NAME, Build, index_bytes
+        from mcm_compiler.project.index_page import NAME, index_bytes
 
         output = Path(project.output)
-        build = Build(project.root.name, output, self.indexed, tuple(outcomes))
-        write_with_parents(output / NAME, index_bytes(build))
+        page = index_bytes(project.root.name, output, self.indexed, outcomes)
+        write_with_parents(output / NAME, page)
         wrote(output / NAME)
 
     def write(self, outcomes: Sequence[CellOutcome], of_project: Sequence[Diagnostic] = ()) -> None:
@@ -116,7 +116,11 @@ class BuildReports:
                 if line is not None:
                     click.echo(line, err=True)
         if (junit := self.files.get("--junit")) is not None:
-            write_with_parents(junit, junit_suites(_suites(outcomes)))
+            suites: dict[str, list[CompileOutcome]] = {}
+            for outcome in outcomes:
+                suites.setdefault(outcome.cell.target, []).append(_as_compile(outcome))
+            cases = ((name, name, compile_cases(own)) for name, own in suites.items())
+            write_with_parents(junit, junit_xml(cases))
         if (sarif := self.files.get("--sarif")) is not None:
             version = versions()["mcm-compiler"] or ""
             compiled = [(o.cell.title, o.record.figures) for o in outcomes]
@@ -258,13 +262,6 @@ def _line(outcome: CellOutcome, width: int) -> str:
         line += f"{outcome.cell.expected.code} as expected"
     again = ", proven again" if outcome.proven_again else ""
     return f"{line}  cached{again}" if outcome.cached else line
-
-
-def _suites(outcomes: Sequence[CellOutcome]) -> dict[str, list[CompileOutcome]]:
-    suites: dict[str, list[CompileOutcome]] = {}
-    for outcome in outcomes:
-        suites.setdefault(outcome.cell.target, []).append(_as_compile(outcome))
-    return suites
 
 
 def _as_compile(outcome: CellOutcome) -> CompileOutcome:

@@ -8,6 +8,8 @@ from typing import Any, cast
 
 from mcm_compiler.exploration.journal import Exploration, ExploredModel, Journal
 from mcm_compiler.exploration.texts import settings_text, summary_text
+from mcm_compiler.report.records.verdict import VerdictLine
+from mcm_compiler.report.verdict.words import line_of
 from mcm_compiler.text.headline import Headline, Shown
 from mcm_compiler.text.units import number_text
 
@@ -100,17 +102,16 @@ class Explored(Shown):
         ends = names, f"variants of {target}", "simulated, no hardware measured"
         return Headline(ends, lines, self.complete, summary)
 
-    def _line(self, model: ExploredModel) -> dict[str, Any]:
+    def _line(self, model: ExploredModel) -> VerdictLine:
         if not _runs(model):
             faults = [*model["faults"], *(f for p in model["points"] for f in p["faults"])]
             details = [f"{one['code']}: {one['message']}" for one in faults[:1]]
-            headline = "runs on no variant"
-            return {"label": model["name"], "headline": headline, "details": details, "tone": "bad"}
+            return line_of(model["name"], "runs on no variant", details, "bad")
         best = max(model["points"], key=lambda point: point["throughput_per_s"] or 0.0)
         rate = number_text(best["throughput_per_s"] or 0.0)
         fastest = f"fastest {rate} inferences/s with {settings_text(best)}"
         found = summary_text(cast("Mapping[str, Any]", model))
-        return {"label": model["name"], "headline": found, "details": [fastest], "tone": "good"}
+        return line_of(model["name"], found, [fastest], "good")
 
 
 def _runs(model: ExploredModel) -> bool:

@@ -18,6 +18,7 @@ from mcm_compiler.ci.baseline import (
 )
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.ci.processes import work_on_all
+from mcm_compiler.ci.signatures import file_digest
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.execution.workers import results_of_workers
 from mcm_compiler.plugin_files import load_plugin
@@ -25,7 +26,7 @@ from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.processes.staging import write_changed
 from mcm_compiler.project import cell_work
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
-from mcm_compiler.project.content import Content, environment_digest, file_digest
+from mcm_compiler.project.content import Content, environment_digest
 from mcm_compiler.project.records import Cell, ProjectFile
 from mcm_compiler.project.verdicts import CellOutcome, judged
 from mcm_compiler.text.json_text import UnreadableError

@@ -19,6 +19,7 @@ from mcm_compiler.project.reader import read_project
 from mcm_compiler.project.records import FILE_NAME, Cell, ProjectFile, Settings
 from mcm_compiler.project.summary import counts_text, verdict_text
 from mcm_compiler.project.verdicts import CellOutcome, unused_sizes
+from mcm_compiler.report.verdict.words import line_of
 from mcm_compiler.text.headline import Headline, Shown
 
 
@@ -100,12 +101,12 @@ class Built(Shown):
     def headline(self) -> Headline:
         """Counts, and the verdict of each cell with its first error."""
         lines = [
-            {
-                "label": outcome.cell.title,
-                "headline": verdict_text(outcome),
-                "details": [one.message for one in outcome.diagnostics[:1] if outcome.failed],
-                "tone": "bad" if outcome.failed else "good",
-            }
+            line_of(
+                outcome.cell.title,
+                verdict_text(outcome),
+                [one.message for one in outcome.diagnostics[:1] if outcome.failed],
+                "bad" if outcome.failed else "good",
+            )
             for outcome in self.outcomes
         ]
         ends = self.project.root.name, "", "simulated, no hardware measured"

@@ -23,12 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.ci.signatures import Signer, signer_apart_from
+from mcm_compiler.ci.signatures import Signer, file_digest, signer_apart_from
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.private_folders import private_folder, remove_stale
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.project.cell_record import CellRecord, EntryRecord, StoredFile, to_data
-from mcm_compiler.project.content import file_digest
 from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded, record_of
 
 ENTRY = "entry.json"

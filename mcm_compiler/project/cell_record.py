@@ -9,22 +9,7 @@ import msgspec
 
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.report.records.verdict import Verdict
-
-
-class CheckStepRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One step of the check, as `mcmc check` reports it.
-
-    Attributes:
-        name: a word.
-        holds: whether it passed.
-        skipped: whether nothing was checked.
-        detail: what was found.
-    """
-
-    name: str
-    holds: bool
-    skipped: bool
-    detail: str
+from mcm_compiler.results.strictness import CheckStep
 
 
 class CellFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,7 +74,7 @@ class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     figures: CellFigures | None
-    steps: tuple[CheckStepRecord, ...]
+    steps: tuple[CheckStep, ...]
     found: tuple[StoredDiagnostic, ...]
     open: tuple[StoredDiagnostic, ...]
     seconds: float

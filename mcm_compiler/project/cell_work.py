@@ -26,12 +26,7 @@ from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.project import proving
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError
-from mcm_compiler.project.cell_record import (
-    CellFigures,
-    CellRecord,
-    CheckStepRecord,
-    StoredDiagnostic,
-)
+from mcm_compiler.project.cell_record import CellFigures, CellRecord, CheckStep, StoredDiagnostic
 from mcm_compiler.project.records import Cell
 from mcm_compiler.results.strictness import UNPROVEN_CODE
 
@@ -106,7 +101,7 @@ def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
         except (TamperedError, proving.UnprovenError) as error:
             told.append(proving.unproven_note(job.cell, error, BuildCache(job.cache, 0)))
     outcome = _compiled(diagnose, job, start)
-    steps: tuple[CheckStepRecord, ...] = ()
+    steps: tuple[CheckStep, ...] = ()
     if outcome.report is not None:
         steps, outcome = _checked(diagnose, job, outcome)
     seconds = time.perf_counter() - start
@@ -156,7 +151,7 @@ def _proven(
         raise proving.UnprovenError(error.diagnostics[0].message) from error
     record = CellRecord(
         CellFigures.of_report(proven.report),
-        steps_of(proven.check),
+        proven.check.steps,
         tuple(map(StoredDiagnostic.of, proven.check.diagnostics)),
         tuple(map(StoredDiagnostic.of, proven.check.unproven)),
         time.perf_counter() - start,
@@ -322,20 +317,19 @@ def _symbols(cell: Cell) -> Mapping[str, frozenset[str]] | None:
 
 def _checked(
     diagnose: Diagnose, job: CellJob, outcome: batch.CompileOutcome
-) -> tuple[tuple[CheckStepRecord, ...], batch.CompileOutcome]:
+) -> tuple[tuple[CheckStep, ...], batch.CompileOutcome]:
     """The steps of the check, and the outcome with what it found."""
     try:
         found = _check(job.cell, job.folder)
     except Exception as error:
         return (), replace(outcome, diagnostics=(*outcome.diagnostics, *diagnose(error)))
-    steps = steps_of(found)
     told = {(d.code, d.message) for d in outcome.diagnostics}
     further = [
         d
         for d in (*found.diagnostics, *(found.unproven if found.holds else ()))
         if (d.code, d.message) not in told
     ]
-    return steps, replace(outcome, diagnostics=(*outcome.diagnostics, *further))
+    return found.steps, replace(outcome, diagnostics=(*outcome.diagnostics, *further))
 
 
 def _check(cell: Cell, folder: Path, *, model: str | None = None) -> CheckReport:
@@ -350,15 +344,8 @@ def _check(cell: Cell, folder: Path, *, model: str | None = None) -> CheckReport
     return check(folder, inputs=inputs, model=model)
 
 
-def steps_of(found: CheckReport) -> tuple[CheckStepRecord, ...]:
-    """The steps of a check as they are kept."""
-    return tuple(
-        CheckStepRecord(step.name, step.holds, step.skipped, step.detail) for step in found.steps
-    )
-
-
 def _record(
-    outcome: batch.CompileOutcome, steps: tuple[CheckStepRecord, ...], seconds: float
+    outcome: batch.CompileOutcome, steps: tuple[CheckStep, ...], seconds: float
 ) -> CellRecord:
     found = [StoredDiagnostic.of(d) for d in outcome.diagnostics if d.code != UNPROVEN_CODE]
     open_points = [StoredDiagnostic.of(d) for d in outcome.diagnostics if d.code == UNPROVEN_CODE]

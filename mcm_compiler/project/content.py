@@ -20,10 +20,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import Distribution
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
+from mcm_compiler.ci.signatures import file_digest
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.project.cache import BuildCache
 from mcm_compiler.project.cells import is_path
 from mcm_compiler.project.records import Cell
 from mcm_compiler.report.versions import DISTRIBUTIONS
@@ -41,18 +43,6 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
 
 
-class NameMemory(Protocol):
-    """Remembers which files hold the external data of a model."""
-
-    def recall(self, digest: str) -> list[str] | None:
-        """The names for a model of this hash; None if it is not known."""
-        ...
-
-    def remember(self, digest: str, names: list[str]) -> None:
-        """Keeps the names for a model of this hash."""
-        ...
-
-
 class Content:
     """Hashes of the files of a project, each read once.
 
@@ -62,7 +52,7 @@ class Content:
         memory: remembers the names of external data by the hash of a model; None parses again.
     """
 
-    def __init__(self, root: Path, environment: str, memory: NameMemory | None = None) -> None:
+    def __init__(self, root: Path, environment: str, memory: BuildCache | None = None) -> None:
         self.root = root
         self._memory = memory
         self._environment = environment
@@ -173,16 +163,6 @@ class Content:
         if path not in self._files:
             self._files[path] = file_digest(path)
         return self._files[path]
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file.
-
-    Raises:
-        OSError: if it cannot be read.
-    """
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def external_data(model: Path) -> list[str]:

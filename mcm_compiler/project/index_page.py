@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
@@ -49,48 +48,40 @@ _WORDS = frozenset({0, 1})
 _HEADS = ("", "code", "what", "where", "what to do")
 
 
-@dataclass(frozen=True)
-class Build:
-    """Build that an index shows.
+def index_bytes(
+    name: str, output: Path, cells: Sequence[Cell], outcomes: Sequence[CellOutcome]
+) -> bytes:
+    """The page of a build whose cells have their pages.
 
-    Attributes:
+    Args:
         name: of the project.
         output: the folder of the output folders.
-        cells: all of the project, in its order.
-        outcomes: of those that were built, in their order.
+        cells: all that are shown, built or not.
+        outcomes: of the built ones.
     """
-
-    name: str
-    output: Path
-    cells: tuple[Cell, ...]
-    outcomes: tuple[CellOutcome, ...]
-
-
-def index_bytes(build: Build) -> bytes:
-    """The page of a build whose cells have their pages."""
-    failed = [outcome for outcome in build.outcomes if outcome.failed]
-    known = [outcome for outcome in build.outcomes if outcome.expectedly_failed]
+    failed = [outcome for outcome in outcomes if outcome.failed]
+    known = [outcome for outcome in outcomes if outcome.expectedly_failed]
     sections = (
-        _cells(build),
+        _cells(output, cells, outcomes),
         _told("failed", "What failed", failed),
         _told("expected", "What failed as expected", known),
-        _warnings(build.outcomes),
+        _warnings(outcomes),
     )
     kept = tuple(section for section in sections if section is not None)
-    made_with = ", ".join(f"{name} {version}" for name, version in versions().items())
+    made_with = ", ".join(f"{tool} {version}" for tool, version in versions().items())
     return page_bytes(
         Page(
-            f"Project build of {build.name}",
-            (count_text(len(build.cells), "cell"), str(build.output)),
-            linked(_answers(build, failed), kept),
+            f"Project build of {name}",
+            (count_text(len(cells), "cell"), str(output)),
+            linked(_answers(outcomes, failed), kept),
             kept,
             (NOT_MEASURED, f"Made with {made_with}."),
         )
     )
 
 
-def _answers(build: Build, failed: Sequence[CellOutcome]) -> tuple[Answer, ...]:
-    counts = summary.verdicts_text(build.outcomes)
+def _answers(outcomes: Sequence[CellOutcome], failed: Sequence[CellOutcome]) -> tuple[Answer, ...]:
+    counts = summary.verdicts_text(outcomes)
     answers = [
         Answer("Build passed", "no", (counts, *_names(failed)), "bad", "failed")
         if failed
@@ -98,7 +89,7 @@ def _answers(build: Build, failed: Sequence[CellOutcome]) -> tuple[Answer, ...]:
     ]
     compared = [
         (outcome.comparison.change, outcome)
-        for outcome in build.outcomes
+        for outcome in outcomes
         if outcome.comparison is not None
     ]
     if compared:
@@ -115,7 +106,7 @@ def _answers(build: Build, failed: Sequence[CellOutcome]) -> tuple[Answer, ...]:
         )
     claims = [
         (outcome.record.figures.verdict["optimality"], outcome)
-        for outcome in build.outcomes
+        for outcome in outcomes
         if outcome.record.figures is not None
     ]
     gaps = [(claim["gap"], claim, outcome) for claim, outcome in claims if claim["gap"] is not None]
@@ -140,14 +131,14 @@ def _names(outcomes: Sequence[CellOutcome]) -> tuple[str, ...]:
     return (*(outcome.cell.title for outcome in outcomes[:NAMED]), *rest)
 
 
-def _cells(build: Build) -> Section:
-    built = {outcome.cell.folder: outcome for outcome in build.outcomes}
+def _cells(output: Path, cells: Sequence[Cell], outcomes: Sequence[CellOutcome]) -> Section:
+    built = {outcome.cell.folder: outcome for outcome in outcomes}
     rows: list[tuple[str, ...]] = []
     links: list[str] = []
-    for cell in build.cells:
+    for cell in cells:
         outcome = built.get(cell.folder)
         if outcome is None:
-            figures = _stored_figures(build.output / cell.folder)
+            figures = _stored_figures(output / cell.folder)
             verdict, comparison, section = "not built this time", None, ""
         else:
             figures, comparison = outcome.record.figures, outcome.comparison
@@ -156,7 +147,7 @@ def _cells(build: Build) -> Section:
             if outcome.expectedly_failed:
                 section = "#expected"
         rows.append((cell.title, verdict, *summary.figure_texts(figures, comparison)))
-        page = page_path(build.output / cell.folder)
+        page = page_path(output / cell.folder)
         links.append(_link(cell.folder) if figures is not None and page.is_file() else section)
     lead = (
         "A row leads to the page of its cell, with bottleneck and levers. Change is that of the "

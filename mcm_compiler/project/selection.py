@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from mcm_compiler.ci.model_list import SUFFIX, files_below, plain_stem, zoo_folder
@@ -69,12 +70,11 @@ def _of_section(
     project: ProjectFile, section: ModelSection, skipped: list[Path], reader: TableReader
 ) -> list[SelectedModel]:
     models: dict[str, SelectedModel] = {}
-    excluded = [pattern_of(text) for text in section.exclude]
     for index, given in enumerate(section.files):
         hit = False
         for model, name, alone in _matches(project.root, given, skipped):
             hit = True
-            if not any(pattern.fullmatch(model) for pattern in excluded):
+            if not any(fits(model, pattern) for pattern in section.exclude):
                 called = PurePosixPath(section.name) if section.name else name
                 models.setdefault(model, SelectedModel(model, called, section, alone))
         if not hit:
@@ -112,56 +112,32 @@ def _matches(root: Path, given: str, skipped: list[Path]) -> list[tuple[str, Pur
             return [(str(PurePosixPath(given)), named, True)] if path.is_file() else []
         parts, wild = (*parts, ANY_DEPTH, f"*{SUFFIX}"), len(parts)
     base = PurePosixPath(*parts[:wild])
-    pattern = pattern_of("/".join(parts[wild:]))
+    pattern = "/".join(parts[wild:])
     found: list[tuple[str, PurePosixPath, bool]] = []
     for below in files_below(root / base, skipped):
-        if pattern.fullmatch(str(below)):
+        if fits(str(below), pattern):
             name = below.with_name(plain_stem(below.stem))
             found.append((str(base / below), name, False))
     return found
 
 
-def pattern_of(text: str) -> re.Pattern[str]:
-    """Compile a pattern: `*` and `?` within a name, `[...]` one character, `**` any depth."""
-    given = PurePosixPath(text).parts
-    # Several in a row mean one, and would be tried in every combination.
-    parts = [
-        part
-        for i, part in enumerate(given)
-        if not (part == ANY_DEPTH and given[i + 1 : i + 2] == (part,))
-    ]
-    expression = ""
-    for index, part in enumerate(parts):
-        last = index == len(parts) - 1
-        if part == ANY_DEPTH:
-            expression += ".*" if last else "(?:.*/)?"
-        else:
-            expression += _part(part) + ("" if last else "/")
-    return re.compile(expression, re.DOTALL)
+def fits(model: str, pattern: str) -> bool:
+    """Return whether a path fits: `*` and `?` within a name, `[...]` one character, `**` any depth.
 
-
-def _part(part: str) -> str:
-    """The expression for one name of a pattern."""
-    expression, rest = "", part
-    while rest:
-        charset = re.match(r"\[(!?)(\]?[^\]]*)\]", rest)
-        if charset is not None and charset[2]:
-            inside = re.sub(r"([\\\[\]^&~|])", r"\\\1", charset[2])
-            # A range that runs backwards stands for no character.
-            expression += f"[{'^/' if charset[1] else ''}{inside}]" if _is_set(inside) else "(?!)"
-            rest = rest[charset.end() :]
-            continue
-        expression += {"*": "[^/]*", "?": "[^/]"}.get(rest[0], re.escape(rest[0]))
-        rest = rest[1:]
-    return expression
-
-
-def _is_set(inside: str) -> bool:
-    try:
-        re.compile(f"[{inside}]")
-    except re.error:
-        return False
-    return True
+    Args:
+        model: the path, with `/`.
+        pattern: likewise.
+    """
+    parts = PurePosixPath(pattern).parts
+    reached = {0}
+    for name in PurePosixPath(model).parts:
+        for at, part in enumerate(parts[:-1]):
+            if part == ANY_DEPTH and at in reached:
+                reached.add(at + 1)  # of no depth at all
+        deep = {at for at in reached if parts[at : at + 1] == (ANY_DEPTH,)}
+        named = {at for at in reached - deep if at < len(parts) and fnmatchcase(name, parts[at])}
+        reached = deep | {at + 1 for at in (*deep, *named)}
+    return len(parts) in reached
 
 
 def _refuse_twice(found: list[SelectedModel], reader: TableReader) -> None:

@@ -7,7 +7,7 @@ function here that names it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
@@ -93,6 +93,23 @@ def refused_states(diagnostics: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
     for one in diagnostics:
         lost = one.code in LOST_STATES and one.severity is Severity.WARNING
         yield replace(one, severity=Severity.ERROR) if lost else one
+
+
+@dataclass(frozen=True)
+class CheckStep:
+    """One step of a check.
+
+    Attributes:
+        name: of the step.
+        holds: whether it passed.
+        skipped: whether it could not be done, though nothing is wrong with the folder.
+        detail: what it found, or its first fault.
+    """
+
+    name: str
+    holds: bool
+    skipped: bool
+    detail: str
 
 
 class Outcome:

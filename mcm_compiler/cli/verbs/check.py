@@ -186,9 +186,9 @@ def _report(outcomes: Sequence[CheckOutcome], junit: Path | None) -> None:
 
     annotate((outcome.folder, outcome.diagnostics) for outcome in outcomes)
     if junit is not None:
-        from mcm_compiler.ci.junit import Case, cases_xml
+        from mcm_compiler.ci.junit import Case, junit_xml
 
         cases = [
             Case(o.folder, o.seconds, o.diagnostics, printable(o.line), o.failed) for o in outcomes
         ]
-        write_with_parents(junit, cases_xml(SUITE, "check", cases))
+        write_with_parents(junit, junit_xml([(SUITE, "check", cases)]))

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from mcm_compiler.ci.comparison import Comparison
-from mcm_compiler.ci.junit import junit_suites, junit_xml
+from mcm_compiler.ci.junit import SUITE, compile_cases, junit_xml
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.report.verdict.words import verdict_lines
 from tests.generators.example_outcome import failed, succeeded
@@ -18,7 +18,7 @@ WARNING = Diagnostic("MCM-P020", "odd", severity=Severity.WARNING)
 
 
 def _suite(*outcomes):
-    root = ET.fromstring(junit_xml(outcomes, "mcm4"))
+    root = ET.fromstring(junit_xml([(SUITE, "mcm4", compile_cases(outcomes))]))
     assert root.tag == "testsuites"
     (suite,) = root
     return suite
@@ -97,11 +97,12 @@ FORM = {
 
 def test_groups_are_suites_of_the_form_that_services_read() -> None:
     root = ET.fromstring(
-        junit_suites(
-            {
-                "mcm4": [succeeded("a"), failed("b\x01", ERROR)],
-                "targets/\x02.toml": [succeeded("a", WARNING)],
-            }
+        junit_xml(
+            (name, name, compile_cases(outcomes))
+            for name, outcomes in (
+                ("mcm4", [succeeded("a"), failed("b\x01", ERROR)]),
+                ("targets/\x02.toml", [succeeded("a", WARNING)]),
+            )
         )
     )
     for element in root.iter():

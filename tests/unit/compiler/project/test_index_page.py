@@ -14,7 +14,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiagnostic
-from mcm_compiler.project.index_page import Build, index_bytes
+from mcm_compiler.project.index_page import index_bytes
 from mcm_compiler.project.records import Cell, ExpectedFailure, Thresholds
 from mcm_compiler.project.verdicts import judged
 from tests.generators.example_result import example_verdict
@@ -45,7 +45,7 @@ def paged(output: Path, made: Cell) -> None:
 
 
 def index(output: Path, cells, outcomes) -> str:
-    return index_bytes(Build("shop", output, tuple(cells), tuple(outcomes))).decode()
+    return index_bytes("shop", output, tuple(cells), tuple(outcomes)).decode()
 
 
 def rows(text: str) -> dict[str, tuple[str | None, list[str]]]:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mcm_compiler.project.selection import pattern_of
+from mcm_compiler.project.selection import fits
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,11 @@ from mcm_compiler.project.selection import pattern_of
     ],
 )
 def test_what_matches(pattern: str, yes: list[str], no: list[str]) -> None:
-    found = pattern_of(pattern)
-    assert [name for name in yes if not found.fullmatch(name)] == []
-    assert [name for name in no if found.fullmatch(name)] == []
+    assert [name for name in yes if not fits(name, pattern)] == []
+    assert [name for name in no if fits(name, pattern)] == []
 
 
 def test_many_depths_in_a_row_take_no_longer() -> None:
     start = time.process_time()
-    assert not pattern_of("**/" * 30 + "b").fullmatch("a/" * 200)
+    assert not fits("a/" * 200, "**/" * 30 + "b")
     assert time.process_time() - start < 1.0

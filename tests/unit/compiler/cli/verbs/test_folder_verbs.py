@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.checking import check as check_module
-from mcm_compiler.checking.check import CheckReport, CheckStep
+from mcm_compiler.checking.check import CheckReport
 from mcm_compiler.checking.entry import run_folder as run_module
 from mcm_compiler.checking.entry import run_folder as simulate_module
 from mcm_compiler.cli.main import cli
@@ -27,6 +27,7 @@ from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.perfetto_trace import write_trace
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.terminal import report_text
+from mcm_compiler.results.strictness import CheckStep
 from mcm_compiler.text import json_text
 from tests.generators.example_result import ExampleTarget, example_result
 from tests.generators.example_timeline import example_timeline
@@ -68,8 +69,8 @@ def verdict(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         faults = () if holds else (Diagnostic("MCM-A008", "the file was changed"),)
         return CheckReport(
             steps=(
-                CheckStep("hashes", True, "41 hashes"),
-                CheckStep("equality", holds, "1 output"),
+                CheckStep("hashes", True, False, "41 hashes"),
+                CheckStep("equality", holds, False, "1 output"),
             ),
             diagnostics=faults,
             verification=Verification((0,), (OutputComparison("y", True, 0.0, 0.0),)),
