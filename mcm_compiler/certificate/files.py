@@ -16,7 +16,7 @@ import numpy as np
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import read_json
-from mcm_compiler.certificate import other_placements, stored_divisions
+from mcm_compiler.certificate import other_placements
 from mcm_compiler.certificate.claims import Certificate, Claim, ClaimScope
 from mcm_compiler.certificate.stored_problem import (
     SCHEMA_VERSION,
@@ -212,7 +212,7 @@ class CertificateHead:
     considered: tuple[other_placements.ConsideredRow, ...]
     learned: other_placements.LearnedRow | None
     objective: ObjectiveRow | None = None
-    divisions: stored_divisions.DivisionRow | None = None
+    divisions: other_placements.DivisionRow | None = None
 
 
 def write_certificate(folder: Path, certificate: Certificate) -> None:
@@ -239,7 +239,7 @@ def write_certificate(folder: Path, certificate: Certificate) -> None:
         considered=other_placements.considered_to_arrays(certificate.considered, arrays),
         learned=other_placements.learned_to_arrays(certificate.learned, arrays),
         objective=objective_row(certificate.figures),
-        divisions=stored_divisions.divisions_to_arrays(certificate.divisions, arrays),
+        divisions=other_placements.divisions_to_arrays(certificate.divisions, arrays),
     )
     data = asdict(head)
     for name in ("objective", "divisions"):
@@ -327,7 +327,7 @@ def _certificate(head: CertificateHead, arrays: dict[str, Array]) -> Certificate
         ),
         learned=other_placements.learned_from_arrays(head.learned, arrays, problem.num_units),
         figures=objective_figures(head.objective),
-        divisions=stored_divisions.divisions_from_arrays(head.divisions, arrays),
+        divisions=other_placements.divisions_from_arrays(head.divisions, arrays),
         schema_version=head.schema_version,
     )
 

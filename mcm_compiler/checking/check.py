@@ -24,14 +24,13 @@ from mcm_compiler.certificate.bound_check import check_bound, not_re_proved
 from mcm_compiler.checking import certificate_check, structure_step
 from mcm_compiler.checking.comparison import equality, stock_options, user_data
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
-from mcm_compiler.checking.divisions_check import check_divisions
 from mcm_compiler.checking.entry.constraint_check import check_constraints
 from mcm_compiler.checking.entry.gate import OpenedFolder, check_files
 from mcm_compiler.checking.entry.placement_marks import check_host_marks, check_placement_marks
 from mcm_compiler.checking.entry.run_folder import runtime_inputs
 from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.checking.figures_check import MAX_INFERENCES, check_figures
-from mcm_compiler.checking.groups_check import changed_op, fusion_unknown
+from mcm_compiler.checking.groups_check import changed_op, check_divisions, fusion_unknown
 from mcm_compiler.checking.memory_check import check_memory
 from mcm_compiler.checking.profiles_check import check_profiles
 from mcm_compiler.checking.shapes_check import check_shapes

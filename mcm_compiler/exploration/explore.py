@@ -23,7 +23,6 @@ from mcm_compiler.contracts.target import OrdersKeys, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.diagnostics.refusals import is_of_the_moment
 from mcm_compiler.execution.workers import other_files, results_of_workers
-from mcm_compiler.exploration.explored import Explored
 from mcm_compiler.exploration.journal import (
     Exploration,
     ExploredModel,
@@ -32,7 +31,7 @@ from mcm_compiler.exploration.journal import (
     request_digest,
 )
 from mcm_compiler.exploration.sweeps import Settings, Sweep, Variant, parse_sweep, variants_of
-from mcm_compiler.exploration.texts import setting_text
+from mcm_compiler.exploration.texts import Explored, setting_text
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import silent

@@ -1,14 +1,19 @@
-"""An exploration as a table of text and as CSV."""
+"""The result of an exploration: its verdict, its points as rows, as text, CSV and a page."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
+from mcm_compiler.exploration.journal import Exploration, ExploredModel, Journal
 from mcm_compiler.page.contents import NOT_MEASURED, Page, Section, Table, page_bytes
 from mcm_compiler.page.scatter import Dot, scatter
+from mcm_compiler.report.records.verdict import VerdictLine
+from mcm_compiler.report.verdict.words import line_of
+from mcm_compiler.text.headline import Headline, Shown
 from mcm_compiler.text.units import (
     UNKNOWN,
     bytes_text,
@@ -21,22 +26,6 @@ from mcm_compiler.text.units import (
 
 LISTED_FAULTS = 8
 """Reasons why points have no figures that are spelled out."""
-
-_FIGURES = (
-    "throughput_per_s",
-    "period_s",
-    "latency_s",
-    "lower_bound_s",
-    "bound_proof",
-    "above bound",
-    "chips",
-    "chips_used",
-    "sram_bytes",
-    "package_mm2",
-    "energy_j",
-    "energy_delay_js",
-)
-"""Columns of the CSV between the swept keys and the faults."""
 
 
 def front_rows(model: Mapping[str, Any], *, whole: bool = False) -> list[tuple[str, ...]]:
@@ -221,3 +210,112 @@ def _dot(x: float, point: Mapping[str, Any]) -> Dot:
 
 def _scaled(value: float | None, scale: float) -> float | None:
     return None if value is None else value * scale
+
+
+@dataclass(frozen=True)
+class ExploredRow:
+    """A model on one combination of values; figures are None where it has none.
+
+    Attributes:
+        model: its name.
+        settings: value of each swept key.
+        front: whether it is on the Pareto front of its model.
+        throughput_per_s: inferences per second, simulated.
+        period_s: its inverse.
+        latency_s: of one inference, simulated.
+        lower_bound_s: proven bound on the period under the cost model.
+        bound_proof: kind of its argument.
+        gap: of the period over the bound, less 1.
+        chips: usable chips of the package.
+        chips_used: chips with at least one op.
+        sram_bytes: SRAM of all usable chips.
+        package_mm2: area of all usable chips.
+        energy_j: of one inference.
+        energy_delay_js: that energy times the latency.
+        fault: code and message of the first reason why there are no figures.
+    """
+
+    model: str
+    settings: Mapping[str, bool | float | str]
+    front: bool
+    throughput_per_s: float | None
+    period_s: float | None
+    latency_s: float | None
+    lower_bound_s: float | None
+    bound_proof: str | None
+    gap: float | None
+    chips: int | None
+    chips_used: int | None
+    sram_bytes: int | None
+    package_mm2: float | None
+    energy_j: float | None
+    energy_delay_js: float | None
+    fault: str | None
+
+
+_FIGURES = tuple(ExploredRow.__dataclass_fields__)[3:-1]
+"""Also columns of the CSV, between the swept keys and the faults."""
+
+
+@dataclass(frozen=True, repr=False)
+class Explored(Shown):
+    """Result of `explore`.
+
+    Attributes:
+        data: as `mcmc explore --json` writes it.
+        journal: of the exploration, which is to be ended when the result is kept; None without.
+    """
+
+    data: Exploration
+    journal: Journal | None = None
+
+    @property
+    def points(self) -> list[ExploredRow]:
+        """Points of all models, in the order of the sweeps."""
+        return [
+            ExploredRow(
+                model=model["name"],
+                settings=point["settings"],
+                front=point["front"],
+                **{name: cast("Mapping[str, Any]", point).get(name) for name in _FIGURES},
+                fault=next((f"{one['code']}: {one['message']}" for one in point["faults"]), None),
+            )
+            for model in self.data["models"]
+            for point in model["points"]
+        ]
+
+    @property
+    def front(self) -> list[ExploredRow]:
+        """Points on the front of their model, the fastest first."""
+        front = [point for point in self.points if point.front]
+        return sorted(front, key=lambda one: (one.model, -(one.throughput_per_s or 0.0)))
+
+    @property
+    def complete(self) -> bool:
+        """True if each model runs on a variant."""
+        return all(_runs(model) for model in self.data["models"])
+
+    @property
+    def headline(self) -> Headline:
+        """Number of points and the fastest of each model."""
+        models = self.data["models"]
+        lines = [self._line(model) for model in models]
+        summary = "; ".join(line["headline"] for line in lines)
+        names, target = ", ".join(one["name"] for one in models), self.data["target"]["name"]
+        ends = names, f"variants of {target}", "simulated, no hardware measured"
+        return Headline(ends, lines, self.complete, summary)
+
+    def _line(self, model: ExploredModel) -> VerdictLine:
+        if not _runs(model):
+            faults = [*model["faults"], *(f for p in model["points"] for f in p["faults"])]
+            details = [f"{one['code']}: {one['message']}" for one in faults[:1]]
+            return line_of(model["name"], "runs on no variant", details, "bad")
+        best = max(model["points"], key=lambda point: point["throughput_per_s"] or 0.0)
+        rate = number_text(best["throughput_per_s"] or 0.0)
+        fastest = f"fastest {rate} inferences/s with {settings_text(best)}"
+        found = summary_text(cast("Mapping[str, Any]", model))
+        return line_of(model["name"], found, [fastest], "good")
+
+
+def _runs(model: ExploredModel) -> bool:
+    return any(not point["faults"] for point in model["points"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from mcm_compiler.artifact import annotated
+from mcm_compiler.artifact import emit
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.components.op_support import runs_on_host, unsupported_ops
 from mcm_compiler.contracts.chips import (
@@ -84,8 +84,8 @@ def check_placement_marks(
         own = found.get(node.name or "", _Found())
         faults += [_told(place, fault) for fault in _faults(node, own, replication)]
     for name, number in (
-        (annotated.REPLICAS_PROPERTY, manifest.replicas),
-        (annotated.CHIPS_EACH_PROPERTY, manifest.chips_each),
+        (emit.REPLICAS_PROPERTY, manifest.replicas),
+        (emit.CHIPS_EACH_PROPERTY, manifest.chips_each),
     ):
         if (said := source.metadata_props.get(name, str(number))) != str(number):
             faults.append(_told("the source", f"has {name} {quote(said)}, and not {number}"))
@@ -132,12 +132,12 @@ def _faults(node: ir.Node, found: _Found, replication: Replication) -> Iterator[
     places = ",".join(map(str, replication.places(found.chips)))
     if (said := marks.get(CHIP_PROPERTY, places)) != places:
         yield f"is marked for chips {quote(said)}, it runs on {places or 'none'}"
-    if found.chips and annotated.REMOVED_PROPERTY in marks:
+    if found.chips and emit.REMOVED_PROPERTY in marks:
         yield "is marked as removed, and chips run it"
     group = marks.get(GROUP_PROPERTY)
     if found.chips and group is not None and group not in found.groups:
         yield f"is marked for group {quote(group)}, in which no chip runs it"
-    said = marks.get(annotated.COST_PROPERTY)
+    said = marks.get(emit.COST_PROPERTY)
     if found.chips and said is not None and not _is_number(said, found.seconds):
         yield f"is said to take {quote(said)} s, it takes {found.seconds!r} s"
     first = min(found.chips, default=None)

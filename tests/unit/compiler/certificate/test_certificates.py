@@ -23,8 +23,8 @@ from mcm_compiler.certificate.files import MAX_ARRAY_BYTES, read_certificate, wr
 from mcm_compiler.certificate.stored_problem import Array
 from mcm_compiler.checking.certificate_check import MARGIN, check_certificate
 from mcm_compiler.checking.check import check_folder
-from mcm_compiler.checking.divisions_check import check_divisions
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
+from mcm_compiler.checking.groups_check import check_divisions
 from mcm_compiler.checking.lowered_figures import check_lowered
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import machine_of
