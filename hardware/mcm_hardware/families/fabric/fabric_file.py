@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -70,21 +69,8 @@ FABRIC_FORM = DescriptionForm("a fabric", FABRIC_KEYS)
 """The form of the file."""
 
 
-@dataclass(frozen=True, eq=False)
-class FabricSpec:
-    """The content of a description.
-
-    Attributes:
-        summary: one line, or `""`.
-        fabric: the grid.
-    """
-
-    summary: str
-    fabric: Fabric
-
-
-def parse_fabric(name: str, text: str) -> FabricSpec:
-    """The fabric that a TOML text describes.
+def parse_fabric(name: str, text: str) -> tuple[str, Fabric]:
+    """One line about the fabric that a TOML text describes, or `""`, and the grid.
 
     Args:
         name: the file or target, for the place in diagnostics; also that of the fabric.
@@ -98,7 +84,7 @@ def parse_fabric(name: str, text: str) -> FabricSpec:
     reader = DescriptionReader(name, text, FABRIC_FORM)
     check_grid(reader, reader.values)
     reader.refuse()
-    return FabricSpec(reader.values["summary"], grid(name, reader.values))
+    return reader.values["summary"], grid(name, reader.values)
 
 
 def check_grid(reader: DescriptionReader, values: Mapping[str, Any]) -> None:

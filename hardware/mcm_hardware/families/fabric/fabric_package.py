@@ -122,12 +122,11 @@ def fabric_from_text(name: str, text: str) -> FabricPackage:
     Raises:
         CompileError: MCM-T001 to MCM-T008, one diagnostic per fault.
     """
-    described = fabric_file.parse_fabric(name, text)
-    fabric = described.fabric
+    summary, fabric = fabric_file.parse_fabric(name, text)
     chip = chip_of(fabric, StorageWidths({}))
     flit_bytes = fabric.flit_elements * fabric.element_bytes
     spec = PackageSpec(
-        summary=described.summary,
+        summary=summary,
         reference=chip,
         chips=(chip,),
         physical=(0,),

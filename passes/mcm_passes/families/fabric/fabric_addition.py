@@ -5,8 +5,7 @@ from __future__ import annotations
 from mcm_compiler.additions import Addition
 from mcm_passes.families.fabric import fabric_section
 from mcm_passes.families.fabric.chip_mappings import mapped_chips
-from mcm_passes.families.fabric.mapping_check import check_mappings, read_mapped
-from mcm_passes.families.fabric.mapping_files import write_mappings
+from mcm_passes.families.fabric.mapping_files import check_mappings, read_mapped, write_mappings
 
 FABRICS = Addition(
     search=mapped_chips,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -224,9 +224,7 @@ class WireLength:
 
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedFormula:
         """Of a problem on a fabric."""
-        return PreparedFormula(
-            problem, fabric, formula_of(WIRE_LENGTH, problem, fabric, scale=self.slope)
-        )
+        return prepared_formula(WIRE_LENGTH, problem, fabric, scale=self.slope)
 
 
 @dataclass(frozen=True)
@@ -254,9 +252,9 @@ class Heuristic:
         np.maximum.at(slowest, problem.stage, alone)
         tables = tables_of(problem, fabric)
         counted = _demands(tables.streams, problem, slowest)
-        formula = formula_of(HEURISTIC, problem, fabric, scale=float(slowest.max()), wire=self.wire)
-        return PreparedFormula(
-            problem, fabric, formula._replace(tables=Tables(tables.grid, counted))
+        scale, tables = float(slowest.max()), Tables(tables.grid, counted)
+        return prepared_formula(
+            HEURISTIC, problem, fabric, scale=scale, wire=self.wire, tables=tables
         )
 
 
@@ -276,9 +274,7 @@ class Busiest:
 
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedFormula:
         """Of a problem on a fabric."""
-        return PreparedFormula(
-            problem, fabric, formula_of(BUSIEST, problem, fabric, wire=self.wire)
-        )
+        return prepared_formula(BUSIEST, problem, fabric, wire=self.wire)
 
 
 @dataclass(frozen=True)
@@ -299,24 +295,25 @@ class RoundTrips:
 
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedFormula:
         """Of a problem on a fabric."""
-        return PreparedFormula(
-            problem,
-            fabric,
-            formula_of(ROUND_TRIPS, problem, fabric, wire=self.wire, queueing=self.queueing),
+        return prepared_formula(
+            ROUND_TRIPS, problem, fabric, wire=self.wire, queueing=self.queueing
         )
 
 
-def formula_of(
-    code: int,
-    problem: MappingProblem,
-    fabric: Fabric,
-    scale: float = 1.0,
-    wire: float = 0.0,
-    queueing: float = 0.5,
-) -> Formula:
-    """A formula without coefficients; see `Formula`."""
+def prepared_formula(
+    code: int, problem: MappingProblem, fabric: Fabric, **numbers: Any
+) -> PreparedFormula:
+    """A formula of a problem on a fabric.
+
+    Args:
+        code: which it is.
+        problem: what is laid out.
+        fabric: on what.
+        numbers: fields of `Formula` that are not as they are in most formulas.
+    """
     tables, facts = tables_of(problem, fabric), facts_of(problem, fabric)
-    return Formula(code, tables, facts, scale, wire, queueing, EMPTY, EMPTY, EMPTY)
+    plain = Formula(code, tables, facts, 1.0, 0.0, 0.5, EMPTY, EMPTY, EMPTY)
+    return PreparedFormula(problem, fabric, plain._replace(**numbers))
 
 
 def _demands(streams: Streams, problem: MappingProblem, slowest: np.ndarray) -> Streams:

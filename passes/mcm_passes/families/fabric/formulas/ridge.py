@@ -26,7 +26,7 @@ from mcm_passes.families.fabric.formulas.analytic import (
     RIDGE,
     PreparedFormula,
     RoundTrips,
-    formula_of,
+    prepared_formula,
 )
 from mcm_passes.families.fabric.formulas.terms import FARTHEST, NUM_FEATURES, feature, slowest
 
@@ -181,12 +181,9 @@ def prepared_ridge(
     card: RidgeCard, problem: MappingProblem, fabric: Fabric, wire: float = 0.0
 ) -> PreparedFormula:
     """A ridge of a problem on a fabric of its make."""
-    formula = formula_of(RIDGE, problem, fabric, wire=wire, queueing=card.queueing)
-    rows = (np.array(row, np.float64) for row in (card.centre, card.spread, card.weights))
-    centre, spread, weights = rows
-    return PreparedFormula(
-        problem, fabric, formula._replace(centre=centre, spread=spread, weights=weights)
-    )
+    rows = {"centre": card.centre, "spread": card.spread, "weights": card.weights}
+    arrays = {name: np.array(row, np.float64) for name, row in rows.items()}
+    return prepared_formula(RIDGE, problem, fabric, wire=wire, queueing=card.queueing, **arrays)
 
 
 @dataclass(frozen=True)
@@ -212,9 +209,7 @@ class Ridge:
             CompileError: MCM-M050 or M052 for a checkpoint that cannot be used, MCM-M053 where it
                 was fitted to fabrics of another make.
         """
-        card = self._card()
-        self._same("make", {key: getattr(fabric, key) for key in MAKE}, card.make, fabric)
-        return prepared_ridge(card, problem, fabric, self.wire)
+        return prepared_ridge(self._card(fabric), problem, fabric, self.wire)
 
     def check_learned_of(self, fabric: Fabric, lowering: str, physics: str) -> None:
         """See `mcm_compiler.contracts.fabrics.mappers.LearnedMappingModel`.
@@ -222,13 +217,14 @@ class Ridge:
         Raises:
             CompileError: as `prepared`, also for another lowering or physics.
         """
-        card = self._card()
-        self._same("make", {key: getattr(fabric, key) for key in MAKE}, card.make, fabric)
+        card = self._card(fabric)
         self._same("lowering", lowering, card.lowering, fabric)
         self._same("physics", physics, card.physics, fabric)
 
-    def _card(self) -> RidgeCard:
-        return load_ridge(Path(self.checkpoint) if self.checkpoint else SHIPPED_RIDGE)
+    def _card(self, fabric: Fabric) -> RidgeCard:
+        card = load_ridge(Path(self.checkpoint) if self.checkpoint else SHIPPED_RIDGE)
+        self._same("make", {key: getattr(fabric, key) for key in MAKE}, card.make, fabric)
+        return card
 
     def _same(self, what: str, found: object, known: object, fabric: Fabric) -> None:
         if found == known:

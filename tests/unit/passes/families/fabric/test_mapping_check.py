@@ -12,8 +12,12 @@ from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.contracts.fabrics.target import MappedChip, UnitChoice
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.ring.ring_target import mcm4
-from mcm_passes.families.fabric.mapping_check import check_mappings, read_mapped
-from mcm_passes.families.fabric.mapping_files import read_mappings, write_mappings
+from mcm_passes.families.fabric.mapping_files import (
+    check_mappings,
+    read_mapped,
+    read_mappings,
+    write_mappings,
+)
 from tests.generators.fabric_targets import FakeFabrics, cycles, product_chip
 from tests.generators.small_fabric import legal_mappings
 
