@@ -50,10 +50,10 @@ def measure(settings: Settings) -> list[Bar]:
     """All bars, or those of the zoo where `settings.quick`."""
     bars = list(_zoo("resnet50", "resnet50", {"strict": 5000.0}, settings))
     bars += _zoo("bert_large", "bert-large", {"relay": 5000.0, "strict": 1000.0}, settings)
-    bars += _zoo("bert_large_ops", "bert-large", {"relay": 5000.0, "strict": 1000.0}, settings)
+    bars += _zoo("bert_large_ops", "bert-large", {"relay": 3000.0, "strict": 1000.0}, settings)
     if not settings.quick:
         graph = random_graph(10_000, np.random.default_rng(0))
-        bars += _rates("nodes_10000", graph, "relay", 2000.0, 128, settings)
+        bars += _rates("nodes_10000", graph, "relay", 500.0, 128, settings)
         bars += _rates("nodes_10000", graph, "strict", 1000.0, 128, settings)
     if settings.update:
         data = json.loads(DATA.read_text("utf-8")) if DATA.exists() else {}

@@ -22,8 +22,8 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
 )
 from mcm_compiler.text.option_fields import above, at_least, checked
-from mcm_passes.families.ring.solver.lanes import Singles
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
+from mcm_passes.families.ring.solver.sample_and_fix import Singles
 from mcm_passes.families.ring.strategies.start import NOTHING_DRAWN, ask_authority
 from mcm_passes.mapping.search.search import Search
 

@@ -23,22 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
+from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_passes.families.ring.solver.lanes import (
-    LANES,
-    Bounds,
-    Csr,
-    Domains,
-    Edges,
-    narrow,
-    raise_row,
-)
 from mcm_passes.families.ring.solver.monotone_paths import log_sum, log_total, pick
 from mcm_passes.families.ring.solver.random_stream import uniform
 from mcm_passes.mapping.bounds.articulation import connected_parts
-from mcm_passes.mapping.problem.rule_graph import RuleGraph, compressed_rows, far_of_cuts
-
-Words = npt.NDArray[np.uint64]
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, far_of_cuts
 
 _NEVER = -np.inf
 
@@ -176,154 +166,120 @@ class AdjacentFacts(NamedTuple):
     """Facts that all rollouts share where dependencies span at most one chip.
 
     Attributes:
-        near: neighbours that are at most one chip away: successors or predecessors, and the nodes
-            that each is tied to.
+        before: neighbours that are at most one chip further: predecessors, and nodes tied to each.
+        behind: likewise successors, and nodes tied to each.
         sources: `[S]`, sources that can be on chip 0.
         span: `[n, S]`, chips that each node can be above each of them at most.
     """
 
-    near: Edges
+    before: Rows
+    behind: Rows
     sources: Ints
-    span: Bounds
-
-
-class SpreadRoom(NamedTuple):
-    """Space for `spread`.
-
-    Attributes:
-        base: `[LANES]`, what nodes at the distance that is reached are raised to.
-        distance: `[n]`, the least at which each node was last raised.
-        queue: `[2, 2 n + 2]`, nodes to go on from, at this distance and the next.
-    """
-
-    base: Bounds
-    distance: Ints
-    queue: Ints
+    span: npt.NDArray[np.int16]
 
 
 MAX_SPANS = 1 << 26
-"""Nodes times sources up to which spans are kept: half a second and 64 MiB."""
+"""Nodes times sources up to which spans are kept: half a second and 128 MiB."""
 
 
-def edges_of(graph: RuleGraph) -> Edges:
-    """The edges of a rule graph."""
-    return Edges(Csr(graph.next_ptr, graph.next_nodes), Csr(graph.before_ptr, graph.before_nodes))
-
-
-def near_graph(graph: RuleGraph) -> Edges:
-    """The neighbours in a rule graph, whose parts are tied together in the order of their roots."""
-    n = graph.num_nodes
-    source, target = graph.sources, graph.next_nodes.astype(np.int64)
-    roots = np.flatnonzero(connected_parts(source, target, n) == np.arange(n))
-    ties = np.concatenate([roots[:-1], roots[1:]]), np.concatenate([roots[1:], roots[:-1]])
-    a, b = np.concatenate([source, ties[0]]), np.concatenate([target, ties[1]])
-    return Edges(Csr(*compressed_rows(a, b, n)), Csr(*compressed_rows(b, a, n)))
-
-
-def adjacent_facts(graph: RuleGraph) -> tuple[AdjacentFacts, Domains] | None:
-    """Facts that rollouts share, and closed domains; None where no partition is of this kind.
+def adjacent_facts(graph: RuleGraph) -> tuple[AdjacentFacts, Ints, Ints] | None:
+    """Facts that rollouts share, and closed bounds; None where no partition is of this kind.
 
     Of a graph with more than `MAX_SPANS` pairs of nodes and sources only the first sources are
     taken: one of these is then on chip 0 (our restriction).
     """
-    edges, near, num_chips = edges_of(graph), near_graph(graph), graph.num_chips
-    low, minus_high = narrow(graph.low, num_chips), narrow(-graph.high, num_chips)
-    low = _close(edges.following, near.before, low, 0)
-    minus_high = _close(edges.before, near.following, minus_high, 1 - num_chips)
+    n, num_chips = graph.num_nodes, graph.num_chips
+    behind, before = edges_of(graph)
+    near_behind, near_before = _near(graph)
+    low = _closed(behind, near_before, graph.low, 0)
+    minus_high = _closed(before, near_behind, -graph.high, 1 - num_chips)
     if not (low == 0).any() or (low > -minus_high).any():
         return None
     sources = np.flatnonzero((np.diff(graph.before_ptr) == 0) & (low == 0)).astype(np.int32)
-    sources = sources[: max(MAX_SPANS // graph.num_nodes, 1)]
-    span = np.empty((graph.num_nodes, sources.size), low.dtype)
-    _fill_spans(edges, near, sources, num_chips, span)
-    return AdjacentFacts(near, sources, span), Domains(
-        low, np.minimum(-minus_high, span.max(axis=1))
+    sources = sources[: max(MAX_SPANS // n, 1)]
+    span = np.empty((n, sources.size), np.int16)
+    _fill_spans(before, near_behind, sources, num_chips, span)
+    facts = AdjacentFacts(near_before, near_behind, sources, span)
+    return facts, low, np.minimum(-minus_high, span.max(axis=1))
+
+
+def edges_of(graph: RuleGraph) -> tuple[Rows, Rows]:
+    """Successors and predecessors of the nodes of a rule graph."""
+    return (
+        Rows(graph.next_ptr, graph.next_nodes.astype(np.int64)),
+        Rows(graph.before_ptr, graph.before_nodes.astype(np.int64)),
     )
 
 
-@inner_njit
-def room_for_spread(bounds: Bounds) -> SpreadRoom:
-    """Space for `spread` with bounds of the type and length of `bounds`."""
-    n = bounds.size
-    queue = np.empty((2, 2 * n + 2), np.int32)
-    return SpreadRoom(np.empty(LANES, bounds.dtype), np.empty(n, np.int32), queue)
+def _near(graph: RuleGraph) -> tuple[Rows, Rows]:
+    """`edges_of` the rule graph whose parts are tied together in the order of their roots."""
+    n = graph.num_nodes
+    source, target = graph.sources, graph.next_nodes.astype(np.int64)
+    roots = np.flatnonzero(connected_parts(source, target, n) == np.arange(n))
+    a = np.concatenate([source, roots[:-1], roots[1:]])
+    b = np.concatenate([target, roots[1:], roots[:-1]])
+    return distinct_rows(a, b, n), distinct_rows(b, a, n)
 
 
 @entry_njit
-def _close(level: Csr, beside: Csr, bounds: Bounds, least: int) -> Bounds:
+def _closed(level: Rows, beside: Rows, bounds: Ints, least: int) -> Ints:
     """`[n]`, `bounds[n]` closed as by `spread`; none is below `least`."""
-    rows = np.full((bounds.size, LANES), least, bounds.dtype)
-    room = room_for_spread(bounds)
+    closed, queue = np.full(bounds.size, least, np.int32), np.empty(bounds.size, np.int32)
     for u in np.argsort(-bounds):
-        if bounds[u] > rows[u, 0]:
-            rows[u] = bounds[u]
-            spread(level, beside, rows, u, room)
-    return rows[:, 0].copy()
+        if bounds[u] > closed[u]:
+            closed[u] = bounds[u]
+            spread(level, beside, closed, u, queue)
+    return closed
 
 
 @entry_njit
-def _fill_spans(edges: Edges, near: Edges, sources: Ints, num_chips: int, span: Bounds) -> None:
-    """Fills `span[n, S]`: upper bounds where one source is on chip 0, a lane for each."""
-    room = room_for_spread(span[:, 0].copy())
-    rows = np.empty((span.shape[0], LANES), span.dtype)
-    for begin in range(0, sources.size, LANES):
-        rows[:] = 1 - num_chips
-        in_lanes = sources[begin : begin + LANES]
-        for lane in range(in_lanes.size):
-            rows[in_lanes[lane], lane] = 0
-            spread(edges.before, near.following, rows, in_lanes[lane], room)
-        span[:, begin : begin + LANES] = -rows[:, : in_lanes.size]
+def _fill_spans(
+    before: Rows, near_behind: Rows, sources: Ints, num_chips: int, span: npt.NDArray[np.int16]
+) -> None:
+    """Fills `span[n, S]`: upper bounds where one source is on chip 0."""
+    minus_high, queue = np.empty(span.shape[0], np.int32), np.empty(span.shape[0], np.int32)
+    for s in range(sources.size):
+        minus_high[:] = 1 - num_chips
+        minus_high[sources[s]] = 0
+        spread(before, near_behind, minus_high, sources[s], queue)
+        for v in range(span.shape[0]):
+            span[v, s] = -minus_high[v]
 
 
 @lean_inner_njit
-def spread(level: Csr, beside: Csr, rows: Bounds, u: int, room: SpreadRoom) -> None:
-    """Raises all rows to what follows from that of `u`, where they are closed but for that.
+def spread(level: Rows, beside: Rows, bounds: Ints, u: int, queue: Ints) -> None:
+    """Raises bounds to what the one of `u` says, where they are closed but for that.
 
-    A row follows from the one of `u` less the chips that lie between at most, which are the same
-    in all lanes; so nodes are reached level by level, each at its least distance.
+    Upper bounds are kept as their negatives, so that this lowers them too. Nodes are visited in the
+    order of the distance by which they may be below `u`, so that none is raised twice.
 
     Args:
-        level: nodes whose bound is at least that of each.
-        beside: nodes whose bound is at least that of each less 1.
-        rows: `[n, LANES]`, lower bounds or negatives of upper bounds.
-        u: the node whose row has just been raised.
-        room: space.
+        level: nodes that are no lower than each.
+        beside: nodes that are at most one lower than each.
+        bounds: `[n]`.
+        u: the node whose bound has just been raised.
+        queue: `[n]`, space.
     """
-    floor = -127 if rows.itemsize == 1 else -32767
-    here, size, distance = 0, 1, 0
-    room.queue[0, 0] = u
-    room.distance[u] = 0
-    for lane in range(LANES):
-        room.base[lane] = rows[u, lane]
-    while size:
-        # First all that lies at this distance, then those one further.
-        done = 0
-        while done < size:
-            x = room.queue[here, done]
-            done += 1
-            if room.distance[x] >= distance:
-                size = _raise_from(x, level, rows, room, distance, here, size)
-        for lane in range(LANES):
-            # No bound is as low as this, and nothing is lower.
-            room.base[lane] = max(room.base[lane] - 1, floor)
-        following = 0
-        for i in range(size):
-            x = room.queue[here, i]
-            if room.distance[x] >= distance:
-                following = _raise_from(x, beside, rows, room, distance + 1, 1 - here, following)
-        here, size = 1 - here, following
-        distance += 1
+    queue[0] = u
+    begin, end, least = 0, 1, bounds[u]
+    while begin < end:
+        at = begin
+        while at < end:
+            end = _raise(level, queue[at], bounds, least, queue, end)
+            at += 1
+        least -= 1
+        for k in range(begin, at):
+            end = _raise(beside, queue[k], bounds, least, queue, end)
+        begin = at
 
 
 @inlined_njit
-def _raise_from(
-    x: int, edges: Csr, rows: Bounds, room: SpreadRoom, distance: int, queue: int, size: int
-) -> int:
-    """Raises the rows of all that x leads to, and queues those; the length of the queue."""
-    for k in range(edges.ptr[x], edges.ptr[x + 1]):
-        v = edges.nodes[k]
-        if raise_row(rows, v, room.base) != 0:
-            room.distance[v] = distance
-            room.queue[queue, size] = v
-            size += 1
-    return size
+def _raise(rows: Rows, node: int, bounds: Ints, least: int, queue: Ints, end: int) -> int:
+    """Raises what one node leads to, and queues it; where the queue ends then."""
+    for e in range(rows.ptr[node], rows.ptr[node + 1]):
+        v = rows.entries[e]
+        if bounds[v] < least:
+            bounds[v] = least
+            queue[end] = v
+            end += 1
+    return end

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_compiler.contracts.target import Routing
-from mcm_passes.families.ring.solver import adjacent_domains
-from mcm_passes.families.ring.solver.lanes import LANES, Domains, Singles, narrow, widen
-from mcm_passes.families.ring.solver.random_stream import streams
+from mcm_compiler.processes.side_by_side import side_by_side
+from mcm_passes.families.ring.solver.adjacent_domains import AdjacentFacts, adjacent_facts, edges_of
+from mcm_passes.families.ring.solver.random_stream import random_orders, streams
 from mcm_passes.families.ring.solver.relay_domains import RelayFacts, match
-from mcm_passes.families.ring.solver.sample_and_fix import Rollouts, solve_adjacent, solve_relay
+from mcm_passes.families.ring.solver.sample_and_fix import (
+    Rollouts,
+    Singles,
+    solve_adjacent,
+    solve_relay,
+)
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, closure
 
-_CHUNKS_PER_THREAD = 4
-"""Groups of rollouts differ in length; more chunks than threads even that out."""
+ROLLOUTS_PER_ORDER = 32
+"""Rollouts in a row for which one random order is drawn."""
+
+CHUNKS = 16
+"""Parts of the rollouts that cores take in turn, as rollouts differ in length."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +45,7 @@ class BatchSolver:
     """
 
     graph: RuleGraph
-    shared: RelayFacts | adjacent_domains.AdjacentFacts | None
+    shared: RelayFacts | AdjacentFacts | None
     low: Ints
     high: Ints
     max_chips: int
@@ -55,11 +59,11 @@ class BatchSolver:
                 monotone paths instead.
         """
         if routing == "strict":
-            found = adjacent_domains.adjacent_facts(graph)
+            found = adjacent_facts(graph)
             if found is None:
                 return cls(graph, None, graph.low, graph.high, 0)
-            facts, (low, high) = found
-            return cls(graph, facts, widen(low), widen(high), int(high.max()) + 1)
+            facts, low, high = found
+            return cls(graph, facts, low, high, int(high.max()) + 1)
         if graph.num_nodes > MAX_CLOSURE_NODES:
             raise ValueError(f"{graph.num_nodes} nodes, and at most {MAX_CLOSURE_NODES} fit")
         low, high = graph.low, graph.high
@@ -89,8 +93,7 @@ class BatchSolver:
             weights: `[B, n, C]`, or `[n, C]` for the same in all rollouts; uniform where None.
                 Non-negative; need not be normalised.
             orders: order in which nodes are decided: `[n]` for all rollouts, or `[B, n]`; where
-                None one is drawn at random for each `LANES` rollouts in a row. Rollouts in a row
-                with the same order are solved together and much faster.
+                None one is drawn at random for each `ROLLOUTS_PER_ORDER` rollouts in a row.
             domains: `[B, n, 2]` to be filled with the lowest and the highest chip that each node
                 could go to when it was decided, equal where it was forced.
 
@@ -132,68 +135,40 @@ class BatchSolver:
         domains: Ints | None,
     ) -> Ints:
         graph, n = self.graph, self.graph.num_nodes
-        rollouts = streams(rng, count)
+        states = streams(rng, count)
         if self.shared is None:
             return np.full((count, n), -1, np.int32)
+        order_of = np.arange(count)
+        if orders is None:
+            order_of //= ROLLOUTS_PER_ORDER
+            orders = random_orders(streams(rng, -(-count // ROLLOUTS_PER_ORDER)), n)
+        elif orders.ndim == 1:
+            orders, order_of = np.ascontiguousarray(orders)[None], np.zeros_like(order_of)
         if weights is None:
             weights = np.empty((0, n, graph.num_chips), np.float32)
         elif weights.ndim == 2:
             weights = weights[None]
-        groups = _groups(count, orders)
-        if orders is None:
-            orders = np.empty((0, n), np.int32)
-        elif orders.ndim == 1:
-            orders = orders[None]
-        else:
-            orders = orders[groups[:-1]]
-        ordering = streams(rng, groups.size - 1)
-        kernel = self._kernel()
-        nothing_kept = np.empty((0, n, 2), np.int32)
+        if domains is None:
+            domains = np.empty((0, n, 2), np.int32)
+        whole = Rollouts(orders, order_of, proposals, weights, states, domains)
+        chunks = [rows for rows in np.array_split(np.arange(count), CHUNKS) if rows.size]
+        found = side_by_side(lambda rows: self._drawn(_part(whole, rows)), chunks)
+        return np.concatenate([np.empty((0, n), np.int32), *found])
 
-        def part(first: int, last: int) -> Ints:
-            begin, end = int(groups[first]), int(groups[last])
-            return kernel(
-                Rollouts(
-                    groups[first : last + 1] - begin,
-                    np.ascontiguousarray(orders if len(orders) < 2 else orders[first:last]),
-                    ordering[first:last],
-                    np.ascontiguousarray(proposals[begin:end]),
-                    np.ascontiguousarray(weights if len(weights) < 2 else weights[begin:end]),
-                    rollouts[begin:end],
-                    nothing_kept if domains is None else domains[begin:end],
-                )
-            )
-
-        return np.concatenate([np.empty((0, n), np.int32), *_in_threads(part, groups.size - 1)])
-
-    def _kernel(self) -> Callable[[Rollouts], Ints]:
-        graph, facts = self.graph, self.shared
-        first = Domains(narrow(self.low, graph.num_chips), narrow(self.high, graph.num_chips))
-        if isinstance(facts, adjacent_domains.AdjacentFacts):
-            return partial(solve_adjacent, adjacent_domains.edges_of(graph), facts, first)
+    def _drawn(self, rollouts: Rollouts) -> Ints:
+        level, first, facts = edges_of(self.graph), (self.low, self.high), self.shared
+        if isinstance(facts, AdjacentFacts):
+            return solve_adjacent(level, facts, first, rollouts)
         assert facts is not None
-        return partial(solve_relay, adjacent_domains.edges_of(graph), facts, first)
+        return solve_relay(level, facts, first, rollouts)
 
 
-def _groups(count: int, orders: Ints | None) -> Longs:
-    """`[G + 1]`, where each group begins: at most `LANES` rollouts in a row with one order."""
-    starts = np.zeros(count, np.bool_)
-    starts[::LANES] = True
-    if orders is not None and orders.ndim == 2 and count:
-        differs = (orders[1:] != orders[:-1]).any(axis=1)
-        since = np.zeros(count, np.int64)
-        since[1:] = np.where(differs, np.arange(1, count), 0)
-        since = np.arange(count) - np.maximum.accumulate(since)
-        starts = since % LANES == 0
-    return np.append(np.flatnonzero(starts), count)
-
-
-def _in_threads(part: Callable[[int, int], Ints], num_groups: int) -> list[Ints]:
-    """`part(first, last)` for all groups, on all cores."""
-    threads = min(os.cpu_count() or 1, num_groups)
-    if threads < 2:
-        return [part(0, num_groups)] if num_groups else []
-    chunks = min(num_groups, _CHUNKS_PER_THREAD * threads)
-    bounds = np.linspace(0, num_groups, chunks + 1).astype(int).tolist()
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(part, bounds[:-1], bounds[1:]))
+def _part(whole: Rollouts, rows: Longs) -> Rollouts:
+    """Some rollouts in a row."""
+    part = slice(int(rows[0]), int(rows[-1]) + 1)
+    own = {
+        name: np.ascontiguousarray(array[part] if len(array) == len(whole.streams) else array)
+        for name, array in whole._asdict().items()
+        if name != "orders"
+    }
+    return Rollouts(np.ascontiguousarray(whole.orders), **own)

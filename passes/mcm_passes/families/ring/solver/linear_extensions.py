@@ -6,9 +6,8 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Ints, Longs
-from mcm_passes.families.ring.solver.lanes import Words
 from mcm_passes.families.ring.solver.random_stream import uniform
-from mcm_passes.mapping.problem.rule_graph import RuleGraph, close_bounds
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, close_bounds
 
 LEAST_WAY = 0.5
 """Positions that a node strays at least, as a standard deviation."""

@@ -9,11 +9,11 @@ import numpy as np
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, PartitionProblem
 from mcm_compiler.contracts.target import Routing
 from mcm_passes.families.ring.solver.adjacent_domains import reach_of_cuts, sample_cuts
-from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.families.ring.solver.lanes import LANES, Singles
+from mcm_passes.families.ring.solver.batch import ROLLOUTS_PER_ORDER, BatchSolver
 from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
 from mcm_passes.families.ring.solver.monotone_paths import sample_monotone_paths
 from mcm_passes.families.ring.solver.random_stream import streams
+from mcm_passes.families.ring.solver.sample_and_fix import Singles
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 
 _LEAST_WEIGHT = 1e-30
@@ -31,8 +31,8 @@ class ProblemSampler:
     """Draws valid partitions of a problem under its own rule; memory is left to the evaluation.
 
     Up to `MAX_CLOSURE_NODES` units with a place of their own are decided in any order by
-    `BatchSolver`. In larger problems every `LANES` rollouts draw a random topological order, and
-    the exact samplers along it.
+    `BatchSolver`. In larger problems every `ROLLOUTS_PER_ORDER` rollouts draw a random topological
+    order, and the exact samplers along it.
 
     Attributes:
         problem: the problem.
@@ -115,13 +115,13 @@ class ProblemSampler:
     ) -> Ints:
         graph, routing = self.graph, self.problem.routing
         shared = wanted is None and (weights is None or weights.ndim == 2)
-        step = LANES if shared else 1
-        orders = linear_extensions(graph, streams(rng, -(-count // LANES)))
+        step = ROLLOUTS_PER_ORDER if shared else 1
+        orders = linear_extensions(graph, streams(rng, -(-count // ROLLOUTS_PER_ORDER)))
         drawn = np.empty((count, graph.num_nodes), np.int32)
         allowed = allowed_chips(graph)
         for begin in range(0, count, step):
             rows = slice(begin, min(begin + step, count))
-            order = orders[begin // LANES]
+            order = orders[begin // ROLLOUTS_PER_ORDER]
             log_p = np.zeros((graph.num_nodes, graph.num_chips))
             if weights is not None:
                 mine = weights if weights.ndim == 2 else weights[begin]

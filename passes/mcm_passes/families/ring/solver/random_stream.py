@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.arrays.kernels import expanded_njit, inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, expanded_njit
 
 Words = npt.NDArray[np.uint64]
 
@@ -35,9 +35,14 @@ def uniform(state: Words, stream: int) -> float:
     return float(z >> _SHIFTS[3]) * _UNIT
 
 
-@inner_njit
-def shuffle(order: npt.NDArray[np.int32], state: Words, stream: int) -> None:
-    """Shuffles `order` in place (Fisher and Yates)."""
-    for i in range(order.size - 1, 0, -1):
-        j = int(uniform(state, stream) * (i + 1))
-        order[i], order[j] = order[j], order[i]
+@entry_njit
+def random_orders(states: Words, n: int) -> npt.NDArray[np.int32]:
+    """`[len(states), n]`, random orders of n numbers (Fisher and Yates), one of each stream."""
+    orders = np.empty((states.size, n), np.int32)
+    for row in range(states.size):
+        order = orders[row]
+        order[:] = np.arange(n)
+        for i in range(n - 1, 0, -1):
+            j = int(uniform(states, row) * (i + 1))
+            order[i], order[j] = order[j], order[i]
+    return orders

@@ -1,4 +1,4 @@
-"""SAMPLE and FIX of MCM (algorithms 1 and 2) for groups of rollouts that share their order."""
+"""SAMPLE and FIX of MCM (algorithms 1 and 2): rollouts that decide one node after another."""
 
 from __future__ import annotations
 
@@ -7,45 +7,31 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
-from mcm_compiler.contracts.partition import Ints, Longs
-from mcm_passes.families.ring.solver.adjacent_domains import AdjacentFacts, room_for_spread, spread
-from mcm_passes.families.ring.solver.lanes import (
-    LANES,
-    Domains,
-    Edges,
-    Lanes,
-    Singles,
-    Words,
-    draw,
-    fill_lanes,
-    raise_rows,
-    room_for_lanes,
-)
-from mcm_passes.families.ring.solver.random_stream import shuffle
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit, lean_inner_njit
+from mcm_compiler.arrays.rows import Rows
+from mcm_compiler.contracts.partition import Bools, Ints, Longs
+from mcm_passes.families.ring.solver.adjacent_domains import AdjacentFacts, spread
+from mcm_passes.families.ring.solver.random_stream import uniform
 from mcm_passes.families.ring.solver.relay_domains import (
-    Decision,
     Matching,
     RelayFacts,
-    Trial,
-    clear,
+    empty_matching,
     find_obstacle,
     hold,
-    reset_matching,
-    room_for_matching,
 )
+from mcm_passes.mapping.problem.rule_graph import Words
+
+Singles = npt.NDArray[np.float32]
 
 _UNDECIDED = -1
 
 
 class Rollouts(NamedTuple):
-    """Rollouts to draw: B in G groups.
+    """B rollouts to draw.
 
     Attributes:
-        groups: `[G + 1]`, where each group of rollouts begins; at most `LANES` in each.
-        orders: `[G, n]`, order in which each group decides nodes; `[1, n]` for the same in all, and
-            `[0, n]` for one at random each.
-        group_streams: `[G]`, random streams that orders are drawn from.
+        orders: `[G, n]`, orders in which nodes are decided.
+        order_of: `[B]`, that of each rollout.
         proposals: `[B, n]`, for FIX the chips to keep where possible, or `[0, n]` for SAMPLE.
         weights: `[B, n, C]`, `[1, n, C]` for the same in all rollouts, or `[0, n, C]` for
             uniform; non-negative, with any sum. Where all weights in a domain are 0 it is drawn
@@ -55,41 +41,38 @@ class Rollouts(NamedTuple):
             when it was decided, equal where it was forced; or `[0, n, 2]`.
     """
 
-    groups: Longs
     orders: Ints
-    group_streams: Words
+    order_of: Longs
     proposals: Ints
     weights: Singles
     streams: Words
     domains: Ints
 
 
-class _Turn(NamedTuple):
-    """A node's turn in a group of rollouts.
+class Bounds(NamedTuple):
+    """Chips that the nodes of a rollout may be on, closed under the rule.
 
     Attributes:
-        node: the node.
-        step: number of the turn in the group.
-        begin: the first rollout of the group.
-        end: one past its last.
-        keeps: whether proposed chips are kept where possible; otherwise one is drawn.
+        low: `[n]`, the lowest.
+        minus_high: `[n]`, negatives of the highest.
+        queue: `[n]`, space.
     """
 
-    node: int
-    step: int
-    begin: int
-    end: int
-    keeps: bool
+    low: Ints
+    minus_high: Ints
+    queue: Ints
 
 
 @entry_njit
-def solve_relay(edges: Edges, facts: RelayFacts, first: Domains, rollouts: Rollouts) -> Ints:
+def solve_relay(
+    level: tuple[Rows, Rows], facts: RelayFacts, first: tuple[Ints, Ints], rollouts: Rollouts
+) -> Ints:
     """One partition per rollout that is valid under the relay rule.
 
     Args:
-        edges: of the rule graph.
+        level: successors in the rule graph, and predecessors.
         facts: what all rollouts share.
-        first: closed domains that admit a partition.
+        first: `[n]` each, lowest and highest chips, closed; they admit a partition.
         rollouts: what is to be drawn.
 
     Returns:
@@ -98,146 +81,147 @@ def solve_relay(edges: Edges, facts: RelayFacts, first: Domains, rollouts: Rollo
     Raises:
         AssertionError: if no chip is possible for a node, which closed domains rule out.
     """
-    n = first.low.size
+    n, num_chips = first[0].size, facts.matched.size
     chips = np.empty((rollouts.streams.size, n), np.int32)
-    lanes = room_for_lanes(first)
-    matching, trial = room_for_matching(first, facts.matched.size)
-    order, stack = np.empty(2 * n, np.int32), np.empty(n + 1, np.int32)
-    rollouts.domains[:, :, 0] = _UNDECIDED
-    for group in range(rollouts.groups.size - 1):
-        begin, end = rollouts.groups[group], rollouts.groups[group + 1]
-        fill_lanes(lanes, first, end - begin)
-        reset_matching(matching, facts, first)
-        _set_order(rollouts, group, order)
-        for step in range(_first_step(rollouts, n), 2 * n):
-            turn = _Turn(order[step], step, begin, end, step < n)
-            u = turn.node
-            raises, lowers = _decide_relay(facts, rollouts, lanes, matching, trial, turn)
-            if not turn.keeps:
-                clear(matching.open_bits, u)
-            if raises:
-                raise_rows(edges.following, lanes.low, u, stack)
-            if lowers:
-                raise_rows(edges.before, lanes.minus_high, u, stack)
-        _write_chips(lanes, begin, end, chips)
-    _fill_forced(rollouts.domains, chips)
+    bounds, m, refused = _empty_bounds(n), empty_matching(facts), np.empty(num_chips, np.bool_)
+    none = Rows(np.zeros(n + 1, np.int64), level[0].entries[:0])
+    for b in range(len(chips)):
+        _begin(bounds, first, rollouts, b)
+        m.matched[:] = facts.matched
+        m.held[:] = False
+        top = int(first[0].max())
+        for phase in range(0 if rollouts.proposals.shape[0] else 1, 2):
+            fixes = phase == 0
+            for u in rollouts.orders[rollouts.order_of[b]]:
+                low, high = int(bounds.low[u]), -int(bounds.minus_high[u])
+                if low == high:
+                    if not fixes:
+                        hold(m, low)
+                    continue
+                if fixes:
+                    chip = int(rollouts.proposals[b, u])
+                    possible = low <= chip <= high and (
+                        find_obstacle(facts, bounds.low, bounds.minus_high, m, u, chip, top) < 0
+                    )
+                    if not possible:
+                        continue
+                else:
+                    chip, low, high = _draw_relay(facts, rollouts, bounds, m, refused, top, b, u)
+                hold(m, chip)
+                top = max(top, chip)
+                _decide(rollouts, bounds, b, u, chip, (low, high), level, (none, none))
+        _finish(rollouts, bounds, b, chips)
     return chips
 
 
 @entry_njit
-def solve_adjacent(edges: Edges, facts: AdjacentFacts, first: Domains, rollouts: Rollouts) -> Ints:
+def solve_adjacent(
+    level: tuple[Rows, Rows], facts: AdjacentFacts, first: tuple[Ints, Ints], rollouts: Rollouts
+) -> Ints:
     """As `solve_relay`, with dependencies that span at most one chip."""
-    n = first.low.size
+    n = first[0].size
     chips = np.empty((rollouts.streams.size, n), np.int32)
-    lanes = room_for_lanes(first)
-    order = np.empty(2 * n, np.int32)
-    room = room_for_spread(first.low)
-    safe = np.empty(LANES, np.bool_)
-    rollouts.domains[:, :, 0] = _UNDECIDED
-    for group in range(rollouts.groups.size - 1):
-        begin, end = rollouts.groups[group], rollouts.groups[group + 1]
-        fill_lanes(lanes, first, end - begin)
-        safe[:] = False
-        _set_order(rollouts, group, order)
-        for step in range(_first_step(rollouts, n), 2 * n):
-            turn = _Turn(order[step], step, begin, end, step < n)
-            u = turn.node
-            raises, lowers = _decide_adjacent(facts, rollouts, lanes, safe, turn)
-            if raises:
-                spread(edges.following, facts.near.before, lanes.low, u, room)
-            if lowers:
-                spread(edges.before, facts.near.following, lanes.minus_high, u, room)
-        _write_chips(lanes, begin, end, chips)
-    _fill_forced(rollouts.domains, chips)
+    bounds = _empty_bounds(n)
+    nothing = np.empty(0, np.bool_)
+    for b in range(len(chips)):
+        _begin(bounds, first, rollouts, b)
+        safe = False
+        for phase in range(0 if rollouts.proposals.shape[0] else 1, 2):
+            fixes = phase == 0
+            for u in rollouts.orders[rollouts.order_of[b]]:
+                low, high = int(bounds.low[u]), -int(bounds.minus_high[u])
+                if low == high:
+                    continue
+                if not safe:
+                    high, safe = _below_sources(facts, bounds, u)
+                if fixes:
+                    chip = int(rollouts.proposals[b, u])
+                    if not low <= chip <= high:
+                        continue
+                else:
+                    chip = _draw(low, high, nothing, rollouts, b, u)
+                beside = facts.before, facts.behind
+                _decide(rollouts, bounds, b, u, chip, (low, high), level, beside)
+        _finish(rollouts, bounds, b, chips)
     return chips
 
 
-@lean_inner_njit
-def _first_step(rollouts: Rollouts, n: int) -> int:
-    """The first of 2 n turns: in the first n proposals are kept, in the others chips are drawn."""
-    return 0 if rollouts.proposals.shape[0] else n
-
-
 @inner_njit
-def _set_order(rollouts: Rollouts, group: int, order: Ints) -> None:
-    """Fills `order[2 n]` with the order in which a group decides nodes, twice."""
-    n, given = order.size // 2, rollouts.orders.shape[0]
-    if given:
-        order[:n] = rollouts.orders[min(group, given - 1)]
-    else:
-        order[:n] = np.arange(n)
-        shuffle(order[:n], rollouts.group_streams, group)
-    order[n:] = order[:n]
+def _empty_bounds(n: int) -> Bounds:
+    return Bounds(np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32))
 
 
 @lean_inner_njit
-def _decide_relay(
-    facts: RelayFacts,
+def _begin(bounds: Bounds, first: tuple[Ints, Ints], rollouts: Rollouts, b: int) -> None:
+    """Sets the bounds before anything is decided."""
+    for v in range(bounds.low.size):
+        bounds.low[v], bounds.minus_high[v] = first[0][v], -first[1][v]
+    if rollouts.domains.shape[0]:
+        rollouts.domains[b, :, 0] = _UNDECIDED
+
+
+@lean_inner_njit
+def _decide(
     rollouts: Rollouts,
-    lanes: Lanes,
-    matching: Matching,
-    trial: Trial,
-    turn: _Turn,
-) -> tuple[bool, bool]:
-    """Decides a node in all lanes; whether that raises lower bounds and lowers upper ones.
+    bounds: Bounds,
+    b: int,
+    u: int,
+    chip: int,
+    domain: tuple[int, int],
+    level: tuple[Rows, Rows],
+    beside: tuple[Rows, Rows],
+) -> None:
+    """Puts a node on a chip of what was left of its domain.
 
     Args:
-        facts: what all rollouts share.
         rollouts: what is to be drawn.
-        lanes: domains.
-        matching: the matchings.
-        trial: space.
-        turn: the node.
+        bounds: those of the rollout.
+        b: the rollout.
+        u: the node.
+        chip: its chip.
+        domain: the lowest and the highest chip that are possible.
+        level: nodes that are no lower than each, and no higher.
+        beside: nodes that are at most one lower than each, and at most one higher.
     """
-    u, raises, lowers = turn.node, False, False
-    for lane in range(turn.end - turn.begin):
-        least, most = int(lanes.low[u, lane]), -int(lanes.minus_high[u, lane])
-        if least == most:
-            if not turn.keeps:
-                hold(matching, lane, least)
-            continue
-        b = turn.begin + lane
-        if turn.keeps:
-            # Of the types that `_draw_relay` gives, for which a kernel is there.
-            chip, low, high = int(np.int64(rollouts.proposals[b, u])), least, most
-            if not least <= chip <= most:
-                continue
-            top = max(matching.top[lane], chip)
-            decision = Decision(lane, u, chip, top, turn.step)
-            if find_obstacle(facts, matching, lanes, decision, trial, not turn.keeps) >= 0:
-                continue
-        else:
-            chip, low, high = _draw_relay(facts, rollouts, lanes, matching, trial, turn, lane)
-        _set_chip(rollouts, lanes, lane, b, u, chip, low, high)
-        hold(matching, lane, chip)
-        matching.top[lane] = max(matching.top[lane], chip)
-        raises |= chip > least
-        lowers |= chip < most
-    return raises, lowers
+    if rollouts.domains.shape[0]:
+        rollouts.domains[b, u, 0], rollouts.domains[b, u, 1] = domain
+    if chip > bounds.low[u]:
+        bounds.low[u] = chip
+        spread(level[0], beside[0], bounds.low, u, bounds.queue)
+    if -chip > bounds.minus_high[u]:
+        bounds.minus_high[u] = -chip
+        spread(level[1], beside[1], bounds.minus_high, u, bounds.queue)
+
+
+@lean_inner_njit
+def _finish(rollouts: Rollouts, bounds: Bounds, b: int, chips: Ints) -> None:
+    """Fills in the chips of a rollout, all decided, and the domains that propagation decided."""
+    for v in range(bounds.low.size):
+        chips[b, v] = bounds.low[v]
+        if rollouts.domains.shape[0] and rollouts.domains[b, v, 0] == _UNDECIDED:
+            rollouts.domains[b, v, 0] = rollouts.domains[b, v, 1] = bounds.low[v]
 
 
 @lean_inner_njit
 def _draw_relay(
     facts: RelayFacts,
     rollouts: Rollouts,
-    lanes: Lanes,
-    matching: Matching,
-    trial: Trial,
-    turn: _Turn,
-    lane: int,
+    bounds: Bounds,
+    m: Matching,
+    refused: Bools,
+    top: int,
+    b: int,
+    u: int,
 ) -> tuple[int, int, int]:
     """Draws chips for a node until one is possible: that, and the bounds that were left then."""
-    u, b = turn.node, turn.begin + lane
-    low, high = int(lanes.low[u, lane]), -int(lanes.minus_high[u, lane])
-    which = min(b, rollouts.weights.shape[0] - 1)
-    refused, most_refused = trial.refused[:0], high - low
+    low, high = int(bounds.low[u]), -int(bounds.minus_high[u])
+    excluded, most_refused = refused[:0], high - low
     while True:
         # Some chip of a closed domain is possible, and none is refused twice.
         assert most_refused >= 0
         assert low <= high
-        chip = draw(low, high, refused, rollouts.weights, which, u, rollouts.streams, b)
-        decision = Decision(lane, u, chip, max(matching.top[lane], chip), turn.step)
-        obstacle = find_obstacle(facts, matching, lanes, decision, trial, not turn.keeps)
+        chip = _draw(low, high, excluded, rollouts, b, u)
+        obstacle = find_obstacle(facts, bounds.low, bounds.minus_high, m, u, chip, top)
         if obstacle < 0:
             return chip, low, high
         most_refused -= 1
@@ -246,95 +230,65 @@ def _draw_relay(
         elif obstacle > chip:
             low = obstacle
         else:
-            if refused.size == 0:
-                refused = trial.refused
-                refused[:] = False
-            refused[chip] = True
-
-
-@inlined_njit
-def _decide_adjacent(
-    facts: AdjacentFacts, rollouts: Rollouts, lanes: Lanes, safe: npt.NDArray[np.bool_], turn: _Turn
-) -> tuple[bool, bool]:
-    """As `_decide_relay`.
-
-    Args:
-        facts: what all rollouts share.
-        rollouts: what is to be drawn.
-        lanes: domains.
-        safe: `[LANES]`, whether some source is on chip 0 permanently.
-        turn: the node.
-    """
-    u, raises, lowers = turn.node, False, False
-    differing = 0
-    for lane in range(LANES):
-        differing |= lanes.low[u, lane] ^ -lanes.minus_high[u, lane]
-    if differing == 0:
-        return raises, lowers
-    for lane in range(turn.end - turn.begin):
-        least, most = int(lanes.low[u, lane]), -int(lanes.minus_high[u, lane])
-        if least == most:
-            continue
-        b = turn.begin + lane
-        high = most if safe[lane] else _below_sources(facts, lanes, safe, u, lane)
-        if turn.keeps:
-            chip = int(rollouts.proposals[b, u])
-            if not least <= chip <= high:
-                continue
-        else:
-            which = min(b, rollouts.weights.shape[0] - 1)
-            nothing = safe[:0]
-            chip = draw(least, high, nothing, rollouts.weights, which, u, rollouts.streams, b)
-        _set_chip(rollouts, lanes, lane, b, u, chip, least, high)
-        raises |= chip > least
-        lowers |= chip < most
-    return raises, lowers
-
-
-@inlined_njit
-def _below_sources(
-    facts: AdjacentFacts, lanes: Lanes, safe: npt.NDArray[np.bool_], u: int, lane: int
-) -> int:
-    """The highest chip of a node with which some source can stay on chip 0.
-
-    The sources that may be there now bound how far above them it can be; what is there for good is
-    noted.
-    """
-    most = -int(lanes.minus_high[u, lane])
-    high = int(lanes.low[u, lane])
-    for s in range(facts.sources.size):
-        source = facts.sources[s]
-        if lanes.low[source, lane] == 0:
-            high = max(high, int(facts.span[u, s]))
-            safe[lane] |= lanes.minus_high[source, lane] == 0
-            if high >= most:
-                return most
-    return high
-
-
-@inlined_njit
-def _set_chip(
-    rollouts: Rollouts, lanes: Lanes, lane: int, b: int, u: int, chip: int, low: int, high: int
-) -> None:
-    """Puts node u of rollout b on a chip from `low` to `high`."""
-    if rollouts.domains.shape[0]:
-        rollouts.domains[b, u, 0], rollouts.domains[b, u, 1] = low, high
-    lanes.low[u, lane] = chip
-    lanes.minus_high[u, lane] = -chip
+            if excluded.size == 0:
+                excluded = refused
+                excluded[:] = False
+            excluded[chip] = True
 
 
 @lean_inner_njit
-def _write_chips(lanes: Lanes, begin: int, end: int, chips: Ints) -> None:
-    """Fills in the chips of the rollouts of a group, all decided."""
-    for b in range(begin, end):
-        for v in range(chips.shape[1]):
-            chips[b, v] = lanes.low[v, b - begin]
+def _below_sources(facts: AdjacentFacts, bounds: Bounds, u: int) -> tuple[int, bool]:
+    """The highest chip of a node with which some source can stay on chip 0.
+
+    The sources that may be there now bound how far above them it can be. And whether one is there
+    permanently.
+    """
+    most, safe = -int(bounds.minus_high[u]), False
+    high = int(bounds.low[u])
+    for s in range(facts.sources.size):
+        source = facts.sources[s]
+        if bounds.low[source] == 0:
+            high = max(high, int(facts.span[u, s]))
+            safe |= bounds.minus_high[source] == 0
+            if high >= most:
+                return most, safe
+    return high, safe
 
 
-@inner_njit
-def _fill_forced(domains: Ints, chips: Ints) -> None:
-    """Fills in the domains of nodes that propagation decided."""
-    for b in range(domains.shape[0]):
-        for u in range(domains.shape[1]):
-            if domains[b, u, 0] == _UNDECIDED:
-                domains[b, u, 0] = domains[b, u, 1] = chips[b, u]
+@lean_inner_njit
+def _draw(low: int, high: int, excluded: Bools, rollouts: Rollouts, b: int, u: int) -> int:
+    """A chip from `low` to `high` that is not excluded, by its weight.
+
+    Args:
+        low: the lowest.
+        high: the highest.
+        excluded: `[C]`, or empty where none is.
+        rollouts: weights and streams; where all that is left weighs 0 the draw is uniform.
+        b: the rollout.
+        u: the node.
+    """
+    if low == high:
+        return low
+    weights, which = rollouts.weights, min(b, rollouts.weights.shape[0] - 1)
+    point = uniform(rollouts.streams, b)
+    if which < 0 and excluded.size == 0:
+        return low + int(point * (high - low + 1))
+    total, plain = 0.0, which < 0
+    for attempt in range(2):
+        plain = which < 0 or attempt == 1
+        for c in range(low, high + 1):
+            if excluded.size == 0 or not excluded[c]:
+                total += 1.0 if plain else weights[which, u, c]
+        if total > 0.0:
+            break
+    point *= total
+    last = low
+    for c in range(low, high + 1):
+        if excluded.size == 0 or not excluded[c]:
+            weight = 1.0 if plain else weights[which, u, c]
+            if weight > 0.0:
+                last = c
+                point -= weight
+                if point < 0.0:
+                    return c
+    return last
