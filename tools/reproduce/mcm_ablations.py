@@ -23,8 +23,8 @@ from mcm_study.methods import Method, dp_method
 from mcm_study.problems import Setting
 from mcm_study.summary import panel_summary
 
-from mcm_models.policy.dataset import split
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
+from mcm_passes.families.ring.learning.training_problems import DEFAULT_DATA_SET, data_set
 
 NAME = "mcm_ablations"
 SAMPLES, SEEDS = 1000, 5
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--samples", type=int, default=SAMPLES, help=f"of each ({SAMPLES})")
     parser.add_argument("--graphs", type=int, default=5, help="only the first so many (5)")
     options = parser.parse_args(arguments)
-    models = [f"zoo:{model}" for model in split().validation[: options.graphs]]
+    models = data_set(DEFAULT_DATA_SET).validation[: options.graphs]
     cells: list[Cell] = []
     for base in BASES:
         cells += _cells(f"changes to `{base}`", models, list(changes(base)), options)

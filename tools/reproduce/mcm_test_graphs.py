@@ -25,7 +25,7 @@ from mcm_study.problems import Setting
 from mcm_study.summary import panel_summary
 from mcm_study.thresholds import samples_tables
 
-from mcm_models.policy.dataset import split
+from mcm_passes.families.ring.learning.training_problems import DEFAULT_DATA_SET, data_set
 
 NAME = "mcm_test_graphs"
 SHORT, LONG, SEEDS = 1000, 4000, 5
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_experiment(
         options,
         NAME,
-        _cells(methods, split().test[: options.graphs], options.seeds),
+        _cells(methods, data_set(DEFAULT_DATA_SET).test[: options.graphs], options.seeds),
         lambda found: _summarise(found, methods),
         f"--seeds {options.seeds} --short {options.short} --long {options.long} --update",
     )
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _cells(methods: Sequence[Method], models: Sequence[str], seeds: int) -> list[Cell]:
     cells: list[Cell] = []
     for model in models:
-        setting = Setting(f"zoo:{model}")
+        setting = Setting(model)
         cells += cells_of("test graphs", graph_name(model), setting, methods, seeds)
         cells.append(Cell("test graphs", graph_name(model), setting, Exact(), 0))
     return cells

@@ -19,8 +19,8 @@ from mcm_study.methods import Method
 from mcm_study.problems import Setting
 from mcm_study.proposals import measure_proposals
 
-from mcm_models.policy.dataset import split
 from mcm_passes.families.ring.learning.recipes import RECIPES
+from mcm_passes.families.ring.learning.training_problems import DEFAULT_DATA_SET, data_set
 
 NAME = "mcm_without_solver"
 SAMPLES, SEEDS = 4000, 2
@@ -38,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in ("published", "published-prior")
     ]
     cells = [
-        Cell("without solver", graph_name(model), Setting(f"zoo:{model}"), m, s)
-        for model in split().test[::EVERY]
+        Cell("without solver", graph_name(model), Setting(model), m, s)
+        for model in data_set(DEFAULT_DATA_SET).test[::EVERY]
         for m in methods
         for s in range(options.seeds)
     ]

@@ -321,7 +321,7 @@ def test_kept_cells_are_found_whatever_the_text_of_their_target(study, monkeypat
     kept = study("cells").KeptCells(REPRODUCE / "data" / "mcm_cells.jsonl")
     methods = study("methods").standard_methods
     test_graphs, bert = (importlib.import_module(f"mcm_{n}") for n in ("test_graphs", "bert"))
-    cells = test_graphs._cells(methods(1000, 4000), test_graphs.split().test, 5)
+    cells = test_graphs._cells(methods(1000, 4000), test_graphs.data_set("mcm87").test, 5)
     cells += bert._cells(methods(800, 800), 5)
     found = sum(kept.find(cell) is not None for cell in cells)
     assert found == len(cells) == 2616

@@ -14,8 +14,12 @@ from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.registry import ZOO
 from mcm_compiler.text import spec_text
-from mcm_models.policy.dataset import MODELS, split
+from mcm_passes.families.ring.learning.training_problems import data_set
 from mcm_passes.mapping.problem.partition_problem import build_problem
+
+MCM87 = data_set("mcm87")
+PARTS = MCM87.train, MCM87.validation, MCM87.test
+MODELS = [model.removeprefix("zoo:") for part in PARTS for model in part]
 
 FEWEST_OPS, MOST_OPS = 25, 400
 """Tens to hundreds."""
@@ -23,7 +27,7 @@ FEWEST_OPS, MOST_OPS = 25, 400
 
 def family_of(spec):
     """The name of the builder in the text of a model."""
-    return spec.partition("{")[0]
+    return spec.removeprefix("zoo:").partition("{")[0]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +70,7 @@ def test_half_convolve_and_a_third_recur(kinds):
     assert recurrent >= 29
 
 
-@pytest.mark.parametrize("spec", split().validation + split().test[::3])
+@pytest.mark.parametrize("spec", MODELS[66:71] + MODELS[71::3])
 def test_the_importer_leaves_the_ops_that_were_built(spec, kinds):
     model, found = import_model(build_zoo_model(spec), spec, {}, {})
     assert not found
@@ -86,27 +90,10 @@ def test_a_model_is_worth_partitioning_over_36_chips(spec):
     assert problem.weight_bytes.sum() < 0.6 * sum(problem.limits.sram_bytes)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 12345])
-def test_a_split_divides_all_models(seed):
-    parts = split(seed)
-    assert [len(part) for part in (parts.train, parts.validation, parts.test)] == [66, 5, 16]
-    assert sorted(parts.train + parts.validation + parts.test) == sorted(MODELS)
-    assert all(list(part) == sorted(part, key=MODELS.index) for part in vars(parts).values())
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_every_family_is_tested_and_the_largest_validate(seed):
-    parts = split(seed)
-    sizes = Counter(map(family_of, MODELS))
-    tested = Counter(map(family_of, parts.test))
+def test_every_family_is_tested_and_the_largest_validate():
+    sizes, tested = Counter(map(family_of, MODELS)), Counter(map(family_of, MCM87.test))
+    assert [len(part) for part in PARTS] == [66, 5, 16]
     assert tested.keys() == sizes.keys()
     assert all(tested[family] <= 2 for family in sizes)
     largest = {family for family, size in sizes.items() if size >= 8}
-    assert {family_of(spec) for spec in parts.validation} == largest
-
-
-def test_a_split_follows_from_its_seed():
-    assert split(7) == split(7)
-    splits = [split(seed) for seed in range(10)]
-    assert len({parts.test for parts in splits}) == 10
-    assert len({parts.validation for parts in splits}) > 5
+    assert {family_of(spec) for spec in MCM87.validation} == largest
