@@ -192,14 +192,14 @@ DEFAULT_DATA_SET = "mcm87"
 """The zoo's 87 convolutional and recurrent models.
 
 Xie et al. 2022 (MCM), section 5.1, train on 66 graphs, choose among checkpoints by 5, and report
-16: convolutional and recurrent networks of tens to hundreds of nodes, none with attention. Theirs
-are not public; these are ours, with the same numbers. Each family has its share of the 16 and of
-the 5 by largest remainders; the models of a family were drawn.
+16. Their convolutional and recurrent networks have tens to hundreds of nodes, and no attention.
+Theirs are not public; these are ours, with the same numbers. Each family has its share of the 16
+and of the 5 by largest remainders; the models of a family were drawn.
 
-Image sizes, channels and batches spread the work over many ops: on mcm36 the heaviest unit of
-all but three models takes less than a twelfth of the work. The weights of six models fill 30 to
-52 % of the package's memory; in three recurrent ones those of a layer fill more than half a chip,
-so that its steps, which share them, cannot go just anywhere.
+Image sizes, channels and batches spread the work over many ops. On mcm36 the heaviest unit of all
+but three models takes less than a twelfth of the work. The weights of six models fill 30 to 52 % of
+the package's memory. In three recurrent models those of a layer fill more than half a chip, so that
+its steps, which share them, cannot go just anywhere.
 """
 
 MAX_FILE_BYTES = 1 << 24
