@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -63,22 +64,26 @@ def test_a_partition_is_measured_once(
 
 
 def test_the_table_has_whole_seeds_alone(records: KeptRecords) -> None:
-    for model in MODELS:
-        for chips in CHIPS:
-            for row, period_s in (("01", 1.0), ("10", 2.0)):
-                records.keep(
-                    {
-                        "key": f"{model} {chips} {row}", "model": model, "chips": chips, "row": row,
-                        "period_s": period_s, "predicted_s": period_s, "roofline_s": -period_s,
-                        "repeat_error": 0.01, "load": 2.0,
-                    }
-                )  # fmt: skip
-            for name in SEARCHES:
-                assert section(records) == ""
-                key = search_key(model, chips, name, 20, 0)
-                steps = [[1, 2.0], [3, 1.1 if name == "Random" else 1.0]]
-                records.keep({"key": key, "search": name, "steps": steps})
+    for model, chips in itertools.product(MODELS, CHIPS):
+        for row, period_s in (("01", 1.0), ("10", 2.0)):
+            records.keep(
+                {
+                    "key": f"{model} {chips} {row}", "model": model, "chips": chips, "row": row,
+                    "period_s": period_s, "predicted_s": period_s, "roofline_s": -period_s,
+                    "repeat_error": 0.01, "load": 2.0,
+                }
+            )  # fmt: skip
+    whole = [(*problem, 20) for problem in itertools.product(MODELS, CHIPS)]
+    for model, chips, samples in (*whole, (MODELS[0], CHIPS[0], 100)):
+        before = section(records)
+        for name in SEARCHES:
+            assert section(records) == before
+            key = search_key(model, chips, name, samples, 0)
+            steps = [[1, 2.0], [3, 1.1 if name == "Random" else 1.0]]
+            records.keep({"key": key, "search": name, "steps": steps})
     lines = section(records).splitlines()
-    assert "| Random | 10.0 % |" in lines
-    assert "| Thompson | 0.0 % |" in lines
+    heads = f"2 chips, 20 samples | 2 chips, 100 samples, `{MODELS[0]}` | 4 chips, 20 samples"
+    assert f"| search | {heads} |" in lines
+    assert "| Random | 10.0 % | 10.0 % | 10.0 % |" in lines
+    assert "| Thompson | 0.0 % | 0.0 % | 0.0 % |" in lines
     assert any("1.00 to 1.00 by measured kernels, -1.00" in line for line in lines)

@@ -6,12 +6,13 @@ the file has a line for each of them, and one for each search.
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -154,7 +155,7 @@ _SECTION = """\
 
 How good is a search where each sample is measured? MCM's searches ran on the same processes. A row
 is the mean excess of the best period of a search over the best that any of them measured, with the
-deviation over seeds. Problems are {problems}.
+deviation over seeds. Models are {problems}.
 
 {rows}
 
@@ -162,44 +163,73 @@ deviation over seeds. Problems are {problems}.
 - Searches know the roofline of `cpu-ring`; `dp, measured kernels` knows times of kernels in the
   session of the whole model.
 - Policies learn after every {first} samples: until then they are their controls without updates.
-- {partitions} partitions were measured; {failed} did not run. Rank correlation with predictions:
-  {correlations}.
+- Partitions measured: {distinct}; {failed} did not run. There are few different ones on two chips.
+- Rank correlation with predictions: {correlations}.
 - The period of one partition repeats within {repeat} (median); the load was {load}.
 
-Data: `tools/reproduce/data/{data}`, written by `PYTHONPATH=. python tools/reproduce/mcm_ring.py
---samples 20` with Python 3.11.7, onnxruntime 1.31.1, numpy 2.4.6 and jax 0.10.2 on two cores.
+Data: `tools/reproduce/data/{data}`, written by `PYTHONPATH=. python tools/reproduce/mcm_ring.py`
+with Python 3.11.7, onnxruntime 1.31.1, numpy 2.4.6 and jax 0.10.2 on two cores.
 """
+
+
+class _Column(NamedTuple):
+    """Searches with one number of samples on problems of one number of chips."""
+
+    chips: int
+    samples: int
+    models: tuple[str, ...]
+    seeds: int
+
+    @property
+    def head(self) -> str:
+        named = "" if self.models == MODELS else f", `{self.models[0]}`"
+        return f"{self.chips} chips, {self.samples} samples{named}"
 
 
 def section(records: KeptRecords) -> str:
     """The part of the page about searches; empty before every search has run with one seed."""
-    problems = [(model, chips) for model in MODELS for chips in CHIPS]
-    counts = {n: seeds for n in SAMPLES if (seeds := _whole_seeds(records, n))}
-    if not counts:
+    columns = [*_columns(records)]
+    if not columns:
         return ""
     measured = [one for one in records.all() if "row" in one]
     ran = [one for one in measured if one["period_s"]]
-    best_s = [min(one["period_s"] for one in _of(ran, *problem)) for problem in problems]
-    rows = [["search", *(f"{n} samples" for n in counts)]]
-    rows.append(["---", *("---:" for _ in counts)])
-    for name in SEARCHES:
-        cells = [_excess(records, name, n, seeds, best_s) for n, seeds in counts.items()]
-        rows.append([name, *cells])
+    each = [_of(ran, model, chips) for model in MODELS for chips in CHIPS]
+    problems = {(one[0]["model"], one[0]["chips"]): one for one in each if one}
+    best_s = {problem: min(one["period_s"] for one in of) for problem, of in problems.items()}
+    rows = [["search", *(column.head for column in columns)]]
+    rows.append(["---", *("---:" for _ in columns)])
+    rows += (
+        [name, *(_excess(records, name, column, best_s) for column in columns)] for name in SEARCHES
+    )
     correlations = (
-        f"{min(each):.2f} to {max(each):.2f} {what}"
+        f"{min(ranks):.2f} to {max(ranks):.2f} {what}"
         for what, figure in (("by measured kernels", "predicted_s"), ("by roofline", "roofline_s"))
-        if (each := [_rank(_of(ran, *problem), figure) for problem in problems])
+        if (ranks := [_rank(of, figure) for of in problems.values()])
     )
     loads = [one["load"] for one in ran]
+    seeds = sorted({column.seeds for column in columns})
     return _SECTION.format(
-        problems=", ".join(f"`{model}` on {chips} chips" for model, chips in problems),
+        problems=" and ".join(f"`{model}`" for model in MODELS),
         rows="\n".join(f"| {' | '.join(row)} |" for row in rows),
-        seeds=" and ".join(f"{seeds} at {n} samples" for n, seeds in counts.items()),
-        first=FIRST_UPDATE, partitions=len(measured), failed=len(measured) - len(ran),
+        seeds=" to ".join(map(str, seeds[:: len(seeds) - 1 or 1])),
+        distinct=", ".join(
+            f"{sum(one['chips'] == chips for one in measured):,} on {chips} chips"
+            for chips in CHIPS
+        ),
+        first=FIRST_UPDATE, failed=len(measured) - len(ran),
         correlations=", ".join(correlations),
         repeat=percent_text(float(np.median([one["repeat_error"] for one in ran]))),
         load=f"{min(loads):.1f} to {max(loads):.1f}", data=DATA.name,
     )  # fmt: skip
+
+
+def _columns(records: KeptRecords) -> Iterator[_Column]:
+    """Of the models on which every search has run with most seeds."""
+    for chips, samples in itertools.product(CHIPS, SAMPLES):
+        seeds = {model: _whole_seeds(records, (model, chips), samples) for model in MODELS}
+        if most := max(seeds.values()):
+            whole = (model for model in MODELS if seeds[model] == most)
+            yield _Column(chips, samples, tuple(whole), most)
 
 
 def _of(records: Sequence[Record], model: str, chips: int) -> list[Record]:
@@ -219,25 +249,28 @@ def _found(
     return records.find(search_key(*problem, name, samples, seed))
 
 
-def _whole_seeds(records: KeptRecords, samples: int) -> int:
-    """Seeds, from 0 on, with which each search has run on each problem."""
-    problems = [(model, chips) for model in MODELS for chips in CHIPS]
+def _whole_seeds(records: KeptRecords, problem: tuple[str, int], samples: int) -> int:
+    """Seeds, from 0 on, with which each search has run."""
     for seed in range(SEEDS):
-        each = (_found(records, one, name, samples, seed) for one in problems for name in SEARCHES)
+        each = (_found(records, problem, name, samples, seed) for name in SEARCHES)
         if any(found is None or not found["steps"] for found in each):
             return seed
     return SEEDS
 
 
 def _excess(
-    records: KeptRecords, name: str, samples: int, seeds: int, best_s: Sequence[float]
+    records: KeptRecords, name: str, column: _Column, best_s: Mapping[tuple[str, int], float]
 ) -> str:
     """Mean and deviation over seeds."""
-    problems = [(model, chips) for model in MODELS for chips in CHIPS]
     excess: list[float] = []
-    for seed in range(seeds):
-        each = [_found(records, one, name, samples, seed) for one in problems]
-        found_s = [one["steps"][-1][1] for one in each if one is not None]
-        excess.append(float(np.mean(np.array(found_s) / best_s)) - 1.0)
-    deviation = "" if name.startswith("dp") or seeds == 1 else f" ± {100 * np.std(excess):.1f}"
+    for seed in range(column.seeds):
+        ratios = [
+            found["steps"][-1][1] / best_s[problem]
+            for model in column.models
+            if (problem := (model, column.chips))
+            and (found := _found(records, problem, name, column.samples, seed)) is not None
+        ]
+        excess.append(float(np.mean(ratios)) - 1.0)
+    alone = name.startswith("dp") or column.seeds == 1
+    deviation = "" if alone else f" ± {100 * np.std(excess):.1f}"
     return f"{100 * np.mean(excess):.1f}{deviation} %"
