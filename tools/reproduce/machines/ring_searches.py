@@ -157,6 +157,8 @@ How good is a search where each sample is measured? MCM's searches ran on the sa
 is the mean excess of the best period of a search over the best that any of them measured, with the
 deviation over seeds. Models are {problems}.
 
+Least excess: {best}.
+
 {rows}
 
 - Seeds: {seeds}; `dp` has nothing random. A partition is measured once, and keeps its period.
@@ -198,8 +200,13 @@ def section(records: KeptRecords) -> str:
     best_s = {problem: min(one["period_s"] for one in of) for problem, of in problems.items()}
     rows = [["search", *(column.head for column in columns)]]
     rows.append(["---", *("---:" for _ in columns)])
-    rows += (
-        [name, *(_excess(records, name, column, best_s) for column in columns)] for name in SEARCHES
+    excess = {
+        name: [_excess(records, name, column, best_s) for column in columns] for name in SEARCHES
+    }
+    rows += ([name, *map(_cell, each)] for name, each in excess.items())
+    least = (
+        (min(SEARCHES, key=lambda name: float(np.mean(excess[name][n]))), column.head)
+        for n, column in enumerate(columns)
     )
     correlations = (
         f"{min(ranks):.2f} to {max(ranks):.2f} {what}"
@@ -216,6 +223,7 @@ def section(records: KeptRecords) -> str:
             f"{sum(one['chips'] == chips for one in measured):,} on {chips} chips"
             for chips in CHIPS
         ),
+        best=", ".join(f"{name} ({head})" for name, head in least),
         first=FIRST_UPDATE, failed=len(measured) - len(ran),
         correlations=", ".join(correlations),
         repeat=percent_text(float(np.median([one["repeat_error"] for one in ran]))),
@@ -260,10 +268,10 @@ def _whole_seeds(records: KeptRecords, problem: tuple[str, int], samples: int) -
 
 def _excess(
     records: KeptRecords, name: str, column: _Column, best_s: Mapping[tuple[str, int], float]
-) -> str:
-    """Mean and deviation over seeds."""
+) -> list[float]:
+    """A mean for each seed; one alone of what has nothing random."""
     excess: list[float] = []
-    for seed in range(column.seeds):
+    for seed in range(1 if name.startswith("dp") else column.seeds):
         ratios = [
             found["steps"][-1][1] / best_s[problem]
             for model in column.models
@@ -271,6 +279,10 @@ def _excess(
             and (found := _found(records, problem, name, column.samples, seed)) is not None
         ]
         excess.append(float(np.mean(ratios)) - 1.0)
-    alone = name.startswith("dp") or column.seeds == 1
-    deviation = "" if alone else f" ± {100 * np.std(excess):.1f}"
+    return excess
+
+
+def _cell(excess: Sequence[float]) -> str:
+    """Mean and deviation."""
+    deviation = "" if len(excess) == 1 else f" ± {100 * np.std(excess):.1f}"
     return f"{100 * np.mean(excess):.1f}{deviation} %"
