@@ -41,10 +41,7 @@ PASSES = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower
 TARGETS = ("mcm4", "mcm36", "mcm36-stream")
 """The first one on which a model fits."""
 
-LARGER_ZOO_MODELS = frozenset(
-    {"gnmt", "t5-3b", "t5-11b", "bert-48", "nmt-training", "rnnlm", "inception-v3-training",
-     "resnet50-training"}
-)  # fmt: skip
+LARGER_ZOO_MODELS = frozenset({"gnmt", "t5-3b", "t5-11b", "bert-48", "rnnlm"})
 """More than `MAX_ZOO_OPS` ops, or batches that are differentiated for boxes."""
 
 AS_SHAPES = frozenset({"vgg19", "bert-large", "bert-base", "t5", "gpt2"})

@@ -23,8 +23,8 @@ SEARCHED = {"bert-tiny", "lstm-lm", "residual-cnn", "t5", "light_squeezenet"}
 FOR_CLUSTERS = {"llama-7b", "t5-3b", "t5-11b", "t5-automap", "vgg19-training"}
 """Models with more weights, or larger batches, than chips have memory for."""
 
-FOR_BOXES = {"inception-v3-training", "nmt-training", "resnet50-training", "rnnlm"}
-"""Batches with a loss, without weights unless told, to be differentiated and placed in boxes."""
+FOR_BOXES = {"rnnlm"}
+"""A batch with a loss, without weights by default, to be differentiated and placed in boxes."""
 
 FOR_TRAINING = {"bert-48", "bert-pretraining"}
 """Models that are others with a head or more layers; compiled without weights alone."""

@@ -37,8 +37,8 @@ from mcm_hardware.package.transfer_plan import plan_transfers
 
 DATA = Path(__file__).parent / "data" / "memory_plans.json"
 PIPELINE = "simplify,fuse,annotate_cost,shard_oversized,partition,legalize,split,lower"
-FOR_BOXES = frozenset({"inception-v3-training", "nmt-training", "resnet50-training", "rnnlm"})
-"""Batches with a loss, which are differentiated and placed in boxes."""
+FOR_BOXES = frozenset({"rnnlm"})
+"""A batch with a loss, which is differentiated and placed in boxes."""
 
 QUICK = ("bert-tiny", "inception-v3", "mobilenet-v2")
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_models.graph_builder import RELU_GAIN, GraphBuilder, Scope, keeps_variance
-from mcm_models.zoo.image_classifier import ImageClassifier, classifier_with_loss
+from mcm_models.zoo.image_classifier import ImageClassifier
 from mcm_models.zoo.layers import convolution_layers
 from mcm_models.zoo.layers.convolution_layers import (
     Window,
@@ -47,21 +47,6 @@ class ResNet50(ImageClassifier):
                 image = _bottleneck(scope, image, channels, width, stride)
                 channels = width * _RESNET_EXPANSION
         return pooled_classifier(root, "fc", image, channels, self.classes)
-
-
-@dataclass(frozen=True)
-class ResNet50Training(ResNet50):
-    """ResNet-50 up to the loss of a batch, in the size of Mirhoseini et al. 2018."""
-
-    name: ClassVar[str] = "resnet50-training"
-    summary: ClassVar[str] = "ResNet-50 with labels and loss, shapes only"
-
-    batch: int = 128
-    shape_only: bool = True
-
-    def build(self) -> ir.Model:
-        """Makes the model: `input` and `labels` to `loss`; see `classifier_with_loss`."""
-        return classifier_with_loss(self)
 
 
 def _bottleneck(scope: Scope, image: ir.Value, channels: int, width: int, stride: int) -> ir.Value:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_models.graph_builder import Scope
-from mcm_models.zoo.image_classifier import ImageClassifier, classifier_with_loss
+from mcm_models.zoo.image_classifier import ImageClassifier
 from mcm_models.zoo.layers.convolution_layers import (
     FeatureMaps,
     Pair,
@@ -49,21 +49,6 @@ class InceptionV3(ImageClassifier):
         for name in ("Mixed_7b", "Mixed_7c"):
             maps = _block_e(root.sub(name), maps)
         return pooled_classifier(root, "fc", maps.value, maps.channels, self.classes)
-
-
-@dataclass(frozen=True)
-class InceptionV3Training(InceptionV3):
-    """Inception-v3 up to the loss of a batch, in the size of Mirhoseini et al. 2018."""
-
-    name: ClassVar[str] = "inception-v3-training"
-    summary: ClassVar[str] = "Inception-v3 with labels and loss, shapes only"
-
-    batch: int = 32
-    shape_only: bool = True
-
-    def build(self) -> ir.Model:
-        """Makes the model: `input` and `labels` to `loss`; see `classifier_with_loss`."""
-        return classifier_with_loss(self)
 
 
 def _conv(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Protocol
 
 import onnx_ir as ir
@@ -12,19 +11,12 @@ import onnx_ir as ir
 from mcm_models.graph_builder import (
     GraphBuilder,
     Scope,
-    around,
     keeps_variance,
     require_at_least,
     require_sizes,
     spread,
 )
-from mcm_models.zoo.layers.recurrent_layers import (
-    LstmLayer,
-    LstmState,
-    SequenceLoss,
-    TimeAxis,
-    zero_state,
-)
+from mcm_models.zoo.layers.recurrent_layers import LstmLayer, LstmState, TimeAxis, zero_state
 
 
 class Attention(Protocol):
@@ -35,83 +27,12 @@ class Attention(Protocol):
         ...
 
 
-class MakesAttention(Protocol):
-    """Makes attention over a memory `[batch, steps, hidden]`."""
-
-    def __call__(
-        self, scope: Scope, memory: ir.Value, hidden: int, time: TimeAxis
-    ) -> Attention: ...
-
-
-@dataclass(frozen=True)
-class NormalisedAttention:
-    """Additive attention (Bahdanau et al. 2015) with its score vector normalised.
-
-    The vector is `g v / |v|` (Salimans and Kingma 2016, *Weight Normalization*, equation 2), made
-    again in each step as public translation systems do. Padding of the source gets no share.
-
-    Attributes:
-        scope: where its weights are.
-        memory: `[batch, steps, hidden]`, what the encoder found.
-        keys: `[batch, steps, hidden]`, the same in the space of comparison.
-        padding: `[batch, steps]`, 0 for words and far below zero for padding.
-        query_weight: `[hidden, hidden]`.
-        bias: `[hidden]`, of the comparison.
-        direction: `[hidden]`, v.
-        length: `[1]`, g.
-        last: the constant that numbers the last axis.
-        time: the axis of time.
-    """
-
-    scope: Scope
-    memory: ir.Value
-    keys: ir.Value
-    padding: ir.Value
-    query_weight: ir.Value
-    bias: ir.Value
-    direction: ir.Value
-    length: ir.Value
-    last: ir.Value
-    time: TimeAxis
-
-    @classmethod
-    def over(
-        cls, scope: Scope, memory: ir.Value, hidden: int, time: TimeAxis, *, padding: ir.Value
-    ) -> NormalisedAttention:
-        square = keeps_variance(hidden)
-        key_weight = scope.weight("key.weight", [hidden, hidden], square)
-        return cls(
-            scope=scope,
-            memory=memory,
-            keys=scope.sub("key").op("MatMul", memory, key_weight),
-            padding=padding,
-            query_weight=scope.weight("query.weight", [hidden, hidden], square),
-            bias=scope.bias(hidden, "score.bias"),
-            direction=scope.weight("score.direction", [hidden], spread(1.0)),
-            length=scope.weight("score.length", [1], around(1.0, 0.1)),
-            last=scope.ints(-1),
-            time=time,
-        )
-
-    def context(self, step: int, query: ir.Value) -> ir.Value:
-        """Content of the memory for a query, `[batch, hidden]` both: 17 ops."""
-        scope = self.scope.sub(f"step.{step}")
-        query = scope.op("Add", scope.op("MatMul", query, self.query_weight), self.bias)
-        query = scope.op("Unsqueeze", query, self.time.axis)
-        matches = scope.op("Tanh", scope.op("Add", self.keys, query))
-        squares = scope.op("Mul", self.direction, self.direction)
-        norm = scope.op("Sqrt", scope.op("ReduceSum", squares, self.last, keepdims=1))
-        vector = scope.op("Mul", self.direction, scope.op("Div", self.length, norm))
-        weighed = scope.op("Mul", matches, vector)
-        scores = scope.op("ReduceSum", weighed, self.last, keepdims=0)
-        shares = scope.op("Softmax", scope.op("Add", scores, self.padding), axis=1)
-        shares = scope.op("Unsqueeze", shares, self.last)
-        found = scope.op("Mul", shares, self.memory)
-        return scope.op("ReduceSum", found, self.time.axis, keepdims=0)
-
-
 _FIRST_RESIDUAL = 2
 """Layers from this one on add their input to their output (section 3.1 of the paper)."""
+
+
+Attends = Callable[[Scope, ir.Value, int, TimeAxis], Attention]
+"""Makes attention over a memory `[batch, steps, hidden]`, of a hidden size."""
 
 
 @dataclass(frozen=True)
@@ -175,12 +96,7 @@ class Nmt:
         return graph.model()
 
     def _translate(
-        self,
-        root: Scope,
-        source: ir.Value,
-        target: ir.Value,
-        time: TimeAxis,
-        attend: MakesAttention,
+        self, root: Scope, source: ir.Value, target: ir.Value, time: TimeAxis, attend: Attends
     ) -> list[ir.Value]:
         """The outputs of the decoder's top layer, `[batch, hidden]` for each word of the target."""
         encoder, decoder = root.sub("encoder"), root.sub("decoder")
@@ -314,58 +230,3 @@ class Gnmt(Nmt):
     steps: int = 20
     hidden: int = 1024
     vocab: int = 32_000
-
-
-_FAR = 1e9
-"""Amount that lowers the scores of padding."""
-
-
-@dataclass(frozen=True)
-class NmtTraining(Nmt):
-    """Translation with loss in the size of Mirhoseini et al. 2018.
-
-    *A Hierarchical Model for Device Placement*: LSTMs of width 1024, batches of 64, 32,000 words,
-    2, 4 or 8 layers. The paper does not give the number of unrolled steps; the default is the one
-    whose training steps have the paper's numbers of ops. Other attributes are those of `Nmt`.
-
-    Attributes:
-        chunk: steps whose logits are made at once.
-
-    Raises:
-        ValueError: if a number is out of range.
-    """
-
-    name: ClassVar[str] = "nmt-training"
-    summary: ClassVar[str] = "unrolled translation with loss, of any size, shapes only"
-
-    steps: int = 50
-    hidden: int = 1024
-    vocab: int = 32_000
-    batch: int = 64
-    shape_only: bool = True
-    chunk: int = 8
-
-    def build(self) -> ir.Model:
-        """Makes the model; its output is `loss`, the weighted mean over words.
-
-        Inputs are `source_ids`, `target_ids` and `labels`, int64 `[batch, steps]`, and
-        `source_weights` and `word_weights`, float `[batch, steps]`, 1 for words and 0 where a
-        sentence has ended.
-        """
-        graph = GraphBuilder.of(self, 17)
-        extents = [self.batch, self.steps]
-        source = graph.input("source_ids", ir.DataType.INT64, extents)
-        source_weights = graph.input("source_weights", ir.DataType.FLOAT, extents)
-        target = graph.input("target_ids", ir.DataType.INT64, extents)
-        labels = graph.input("labels", ir.DataType.INT64, extents)
-        word_weights = graph.input("word_weights", ir.DataType.FLOAT, extents)
-        time = TimeAxis.of(graph)
-        mask = graph.root.sub("decoder.attention.padding")
-        padding = mask.op("Sub", source_weights, mask.floats(1.0))
-        padding = mask.op("Mul", padding, mask.floats(_FAR))
-        attend = partial(NormalisedAttention.over, padding=padding)
-        outputs = self._translate(graph.root, source, target, time, attend)
-        projection = graph.root.sub("projection")
-        loss = SequenceLoss.with_weights(projection, self.hidden, self.vocab, self.chunk)
-        graph.output(loss.mean(outputs, labels, word_weights), "loss", ir.DataType.FLOAT, [])
-        return graph.model()

@@ -25,7 +25,6 @@ from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.option_fields import above, at_least, checked, one_of
 from mcm_compiler.text.units import count_text
 from mcm_passes.differentiation import optimisers, reverse_mode
-from mcm_passes.differentiation.bookkeeping import delay_early_ops, read_once, with_bookkeeping
 from mcm_passes.differentiation.emission import Emitter
 from mcm_passes.differentiation.opset_raising import raise_opset
 from mcm_passes.differentiation.variables import (
@@ -99,10 +98,6 @@ class TrainingStepOptions:
         clip: most that the common norm of all gradients may be; 0 for no limit.
         variables: weights to train, by names with `*`, several divided by `|`, and with `!` those
             to leave as they are; see `chosen_variables`.
-        bookkeeping: add ops that compute nothing where TensorFlow 1 had them; see
-            `mcm_passes.differentiation.bookkeeping`.
-        late: let large ops of the backward pass wait for their gradients; see
-            `mcm_passes.differentiation.bookkeeping`.
 
     Raises:
         ValueError: for options out of range.
@@ -113,8 +108,6 @@ class TrainingStepOptions:
     learning_rate: float = 0.01
     clip: float = 5.0
     variables: str = "*"
-    bookkeeping: bool = False
-    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,7 +133,11 @@ class TrainingStep:
     update_ops: int
 
 
-def training_step(model: ir.Model, options: TrainingStepOptions | None = None) -> TrainingStep:
+def training_step(
+    model: ir.Model,
+    options: TrainingStepOptions | None = None,
+    rules: reverse_mode.Rules | None = None,
+) -> TrainingStep:
     """Turns a model into a training step, in place.
 
     Weights become inputs `w` with outputs `w.next`; Adam's means become `w.m` and `w.v`, and its
@@ -150,6 +147,7 @@ def training_step(model: ir.Model, options: TrainingStepOptions | None = None) -
     Args:
         model: nodes have distinct names. Shapes are inferred where some are open.
         options: what to do.
+        rules: gradients by operator; None for those that are installed.
 
     Raises:
         CompileError: MCM-D030 to MCM-D036.
@@ -163,9 +161,6 @@ def training_step(model: ir.Model, options: TrainingStepOptions | None = None) -
     initial = make_inputs(graph, wanted)
     forward = len(graph)
     ops = Emitter(graph, version)
-    rules = reverse_mode.installed_gradients()
-    if options.bookkeeping:
-        rules = with_bookkeeping(rules)
     found = emit_gradients(graph, loss, list(initial), ops, rules)
     trained: list[optimisers.Trained] = []
     for variable, gradient in zip(initial, found, strict=True):
@@ -181,11 +176,7 @@ def training_step(model: ir.Model, options: TrainingStepOptions | None = None) -
     for value, name in names.items():
         value.name = name
     added = ops.finish()
-    if options.bookkeeping:
-        read_once(graph, [one.variable for one in trained])
     graph.outputs.extend(names)
-    if options.late:
-        delay_early_ops(graph)
     states = tuple(StatePair(u.past.name or "", u.present.name or "") for u in updates)
     model.metadata_props[STATES_PROPERTY] = json.dumps([[p.past, p.present] for p in states])
     return TrainingStep(

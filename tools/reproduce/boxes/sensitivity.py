@@ -26,6 +26,11 @@ from typing import Any
 
 import numpy as np
 
+# The file is run by its path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import hier_study.plugin  # noqa: F401 - registers `nmt-training`
+
 from mcm_compiler.api import build_zoo_model
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.bounds import bound_step

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hier_study.bookkeeping import paper_step
+from hier_study.training_models import InceptionV3Training, NmtTraining, ResNet50Training
 from mcm_compiler.contracts.zoo import ModelBuilder
-from mcm_models.zoo.image_networks import ResNet50Training
-from mcm_models.zoo.inception_v3 import InceptionV3Training
 from mcm_models.zoo.lstm_language_models import Rnnlm
-from mcm_models.zoo.nmt import NmtTraining
-from mcm_passes.differentiation.differentiate import (
-    TrainingStep,
-    TrainingStepOptions,
-    training_step,
-)
+from mcm_passes.differentiation.differentiate import TrainingStep, TrainingStepOptions
 
 
 @dataclass(frozen=True)
@@ -39,10 +34,8 @@ class PaperGraph:
 
     def step(self, *, bookkeeping: bool = True) -> TrainingStep:
         """The training step: gradients, clipping by the global norm, Adam."""
-        options = TrainingStepOptions(
-            optimizer="adam", learning_rate=1e-3, clip=5.0, bookkeeping=bookkeeping, late=self.late
-        )
-        return training_step(self.builder.build(), options)
+        options = TrainingStepOptions(optimizer="adam", learning_rate=1e-3, clip=5.0)
+        return paper_step(self.builder.build(), options, bookkeeping=bookkeeping, late=self.late)
 
 
 GRAPHS = (

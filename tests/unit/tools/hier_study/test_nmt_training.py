@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from hier_study.training_models import NmtTraining
 
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY, ModelBuilder
-from mcm_models.zoo.nmt import NmtTraining
 from tests.generators.parameter_count import parameter_count
 
 SMALL = {"layers": 3, "steps": 4, "hidden": 8, "vocab": 11, "batch": 2, "shape_only": False}

@@ -8,18 +8,18 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
+from hier_study.bookkeeping import paper_step
+from hier_study.training_models import NmtTraining
 
 from mcm_models.zoo.lstm_language_models import Rnnlm
-from mcm_models.zoo.nmt import NmtTraining
-from mcm_passes.differentiation.differentiate import TrainingStepOptions, training_step
+from mcm_passes.differentiation.differentiate import TrainingStepOptions
 
 SMALL = {"steps": 2, "hidden": 4, "vocab": 5, "batch": 2, "chunk": 1, "shape_only": False}
 
 
 def _step(builder, bookkeeping):
-    return training_step(
-        builder.build(), TrainingStepOptions(optimizer="adam", bookkeeping=bookkeeping)
-    )
+    options = TrainingStepOptions(optimizer="adam")
+    return paper_step(builder.build(), options, bookkeeping=bookkeeping)
 
 
 def _feeds(step):
@@ -89,16 +89,15 @@ def test_variables_are_read_once_besides_their_update(name):
 
 def test_rnnlm_has_the_ops_that_its_paper_counts():
     """9,021 in Mirhoseini et al. 2018; steps were chosen for it, so 5 % leaves room for little."""
-    options = TrainingStepOptions(optimizer="adam", bookkeeping=True)
-    step = training_step(Rnnlm().build(), options)
+    step = paper_step(Rnnlm().build(), TrainingStepOptions(optimizer="adam"))
     assert len(step.model.graph) == pytest.approx(9021, rel=0.05)
 
 
 def test_translation_learns():
     """The loss falls over steps that carry their states on, with all options at once."""
     model = NmtTraining(layers=2, **SMALL).build()
-    options = TrainingStepOptions(optimizer="adam", learning_rate=0.05, bookkeeping=True, late=True)
-    step = training_step(model, options)
+    options = TrainingStepOptions(optimizer="adam", learning_rate=0.05)
+    step = paper_step(model, options, late=True)
     session = _session(step.model)
     names = [output.name for output in session.get_outputs()]
     feeds, losses = _feeds(step), []

@@ -7,11 +7,11 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
+from hier_study.training_models import InceptionV3Training, ResNet50Training, classifier_with_loss
 
 from mcm_models.zoo.cnn_families import ResidualCnn
-from mcm_models.zoo.image_classifier import classifier_with_loss
-from mcm_models.zoo.image_networks import ResNet50, ResNet50Training
-from mcm_models.zoo.inception_v3 import InceptionV3, InceptionV3Training
+from mcm_models.zoo.image_networks import ResNet50
+from mcm_models.zoo.inception_v3 import InceptionV3
 
 
 @pytest.mark.parametrize("builder", [InceptionV3Training(), ResNet50Training()])

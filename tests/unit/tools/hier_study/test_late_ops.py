@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
+from hier_study.bookkeeping import delay_early_ops, paper_step
 
-from mcm_passes.differentiation.bookkeeping import delay_early_ops
-from mcm_passes.differentiation.differentiate import TrainingStepOptions, training_step
+from mcm_passes.differentiation.differentiate import TrainingStepOptions
 
 TEXT = """
 <ir_version: 8, opset_import: ["" : 18]>
@@ -37,7 +37,7 @@ def _model():
 
 
 def _step(late):
-    return training_step(_model(), TrainingStepOptions(late=late))
+    return paper_step(_model(), TrainingStepOptions(), bookkeeping=False, late=late)
 
 
 def _early(graph):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
+from hier_study.training_models import NormalisedAttention
 
 from mcm_models.graph_builder import GraphBuilder
 from mcm_models.zoo.layers.recurrent_layers import TimeAxis
-from mcm_models.zoo.nmt import NormalisedAttention
 
 
 def test_computes_the_equations():

@@ -1,9 +1,9 @@
-"""Ops that compute nothing, where TensorFlow 1 had them in its gradients; off by default.
+"""Training steps as TensorFlow 1 counted and ran them.
 
-Published numbers of ops of training graphs count them, and planners of those days had to place
-them. They are views here: they take no time and no memory, but tie devices to each other. What is
-added, as the gradients of TensorFlow 1.x (`math_grad.py`, `array_grad.py`, `gradients_impl.py`) are
-written:
+Its gradients have ops that compute nothing. Published numbers of ops count them, and planners of
+those days had to place them. They are views here: they take no time and no memory, but tie devices
+to each other. What is added, as the gradients of TensorFlow 1.x (`math_grad.py`, `array_grad.py`,
+`gradients_impl.py`) are written:
 
 - Ops with broadcasting (`BROADCASTING`): each gradient is summed over what was broadcast, over
   nothing where nothing was (`Identity`), and brought to the `Shape` of its operand (`Reshape`).
@@ -35,7 +35,13 @@ import onnx_ir as ir
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule
 from mcm_compiler.graph.constants import add_initializer
 from mcm_compiler.ir.rewriting.naming import UnusedNames
-from mcm_passes.differentiation.reverse_mode import RegisteredGradient, Rules
+from mcm_passes.differentiation.differentiate import (
+    TrainingStep,
+    TrainingStepOptions,
+    training_step,
+)
+from mcm_passes.differentiation.optimisers import STEP_COUNT
+from mcm_passes.differentiation.reverse_mode import RegisteredGradient, Rules, installed_gradients
 
 BROADCASTING = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"})
 """Ops whose gradients in TensorFlow undo broadcasting."""
@@ -44,6 +50,31 @@ RESHAPING = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 """Ops whose gradients in TensorFlow are a `Reshape` to a computed shape."""
 
 _Gradients = Sequence[ir.Value | None]
+
+
+def paper_step(
+    model: ir.Model, options: TrainingStepOptions, *, bookkeeping: bool = True, late: bool = False
+) -> TrainingStep:
+    """A training step with what TensorFlow 1 added.
+
+    Args:
+        model: as for `training_step`.
+        options: as there.
+        bookkeeping: add ops that compute nothing.
+        late: let large ops of the backward pass wait for their gradients.
+    """
+    if not bookkeeping:
+        step = training_step(model, options)
+    else:
+        step = training_step(model, options, with_bookkeeping(installed_gradients()))
+        inputs = {value.name: value for value in step.model.graph.inputs}
+        pasts = {pair.past: inputs[pair.past] for pair in step.states if pair.past != STEP_COUNT}
+        # Adam keeps `w.m` and `w.v` of a variable `w`.
+        trained = [value for name, value in pasts.items() if name.rpartition(".")[0] not in pasts]
+        read_once(step.model.graph, trained)
+    if late:
+        delay_early_ops(step.model.graph)
+    return step
 
 
 def with_bookkeeping(rules: Rules) -> dict[str, RegisteredGradient]:
