@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx_ir as ir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.artifact.chain import put_together
-from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.sharding.sharding import OutputPart
-from mcm_compiler.contracts.target import HOST, ChipModel, PackageLimits, Wire
+from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.execution.runner import run_model, same_bits
 from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler, RowTiling
-from tests.unit.passes.pipeline.test_shard_oversized import ByteModel
+from mcm_passes.parallelism.oversized.model_division import ModelDivision
+from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler
+from tests.unit.passes.pipeline.test_shard_oversized import ByteModel, context
 from tools.update_goldens import parse_filled
 
 BATCH, WIDTH = 2, 64
@@ -84,9 +86,16 @@ def run(model: ir.Model, parts: dict[str, OutputPart]) -> dict[str, np.ndarray]:
     return found
 
 
-def tiled(model: ir.Model, sram_bytes: int, tile_rows: int) -> RowTiling:
-    limits = PackageLimits(4, (sram_bytes,) * 4, 1e9, 1e-6, "any", 1e9)
-    return RowTiler(model, ByteModel(), limits, FusionPlan(()), 0.95, tile_rows).run()
+def tiled(
+    model: ir.Model, sram_bytes: int, tile_rows: int
+) -> tuple[dict[str, OutputPart], list[tuple[int, int]]]:
+    """Pieces of outputs; rows and tiles of each region that is divided."""
+    scope, reports = context(sram_bytes, 4)
+    division = ModelDivision(model, scope, scope.target.limits, ByteModel(), 0.95, costed=False)
+    assert RowTiler(division, tile_rows).run() == any(one.code == "MCM-P057" for one in reports)
+    texts = [one.message.replace(",", "") for one in reports if one.code == "MCM-P057"]
+    found = [re.search(r"along (\d+) rows into (\d+) tiles", text) for text in texts]
+    return division.parts, [(int(one[1]), int(one[2])) for one in found if one]
 
 
 def as_chip(model: ir.Model) -> ChipModel:
@@ -110,9 +119,8 @@ def test_tiles_give_the_bits_of_the_whole(
 ) -> None:
     text, _ = chain
     before, after = model_of(text), model_of(text)
-    done = tiled(after, sram_bytes, tile_rows)
+    parts, regions = tiled(after, sram_bytes, tile_rows)
     assert check_invariants(after) == []
-    parts = {name: part for region in done.regions for out in region.parts for name, part in out}
     expected, actual = run(before, {}), run(after, parts)
     for name, array in expected.items():
         assert same_bits(array, actual[name])
@@ -120,7 +128,7 @@ def test_tiles_give_the_bits_of_the_whole(
     assert not proof.unproven
     assert not proof.outputs
     if not tile_rows and sram_bytes == 10**7:
-        assert not done.regions
+        assert not regions
     assert len(before.graph) <= len(after.graph)
 
 
@@ -132,8 +140,8 @@ def test_an_option_divides_something_of_every_chain_that_starts_by_rows(
     text, _ = chain
     first = text.partition("{")[2].split("=")[1]
     model = model_of(text)
-    done = tiled(model, 10**7, tile_rows)
+    _, regions = tiled(model, 10**7, tile_rows)
     if "Relu" in first or "Tanh" in first:
-        assert done.regions
-    for region in done.regions:
-        assert 2 <= region.tiles <= region.rows
+        assert regions
+    for rows, tiles in regions:
+        assert 2 <= tiles <= rows

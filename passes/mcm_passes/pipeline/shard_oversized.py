@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.cost import NODE_COST, CostModel
-from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
+from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionPlan
 from mcm_compiler.contracts.sharding import sharding
 from mcm_compiler.contracts.target import PackageLimits, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -18,8 +18,9 @@ from mcm_compiler.graph.states import STATES
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.option_fields import at_least, checked, from_to
 from mcm_compiler.text.units import bytes_text, count_text, percent_text
-from mcm_passes.parallelism.oversized import output_pieces, oversized
-from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler, not_tiled_note, tiled_note
+from mcm_passes.parallelism.oversized import oversized
+from mcm_passes.parallelism.oversized.model_division import ModelDivision
+from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler
 
 MIB = 1 << 20
 
@@ -27,54 +28,7 @@ SMALL_IMAGE = 0.25
 """Share of a chip's SRAM up to which images stay whole where weights are streamed: each tile of
 rows reads them again."""
 
-MAX_REFUSED = 5
-"""Ops that are set not to be divided along rows."""
-
 _Divided = tuple[sharding.OperatorSharding, oversized.Oversized]
-
-
-@dataclass(frozen=True)
-class _Division:
-    """A model while it is divided, with the pieces of outputs so far."""
-
-    model: ir.Model
-    context: PassContext
-    limits: PackageLimits
-    cost_model: CostModel
-    costed: bool
-    parts: dict[str, sharding.OutputPart] = field(default_factory=dict[str, sharding.OutputPart])
-
-    @property
-    def plan(self) -> FusionPlan:
-        return FUSION_PLAN.find(self.model) or FusionPlan(())
-
-    def unfuse(self, nodes: Sequence[ir.Node]) -> None:
-        if nodes and FUSION_PLAN.present(self.model):
-            FUSION_PLAN.set(self.model, plan_without(self.plan, nodes))
-
-    def price(self, nodes: Iterable[ir.Node]) -> None:
-        for node in nodes if self.costed else ():
-            NODE_COST.set(node, self.cost_model.node_cost(node))
-
-    def in_pieces(self, concat: ir.Node, fraction: float) -> dict[str, sharding.OutputPart]:
-        """Lets an output leave in pieces where no chip has space to put it together."""
-        limits = self.limits
-        sizes = [
-            self.cost_model.storage_bytes(piece) for piece in concat.inputs if piece is not None
-        ]
-        taken = output_pieces.gather_bytes(sizes, limits.channel_slots)
-        if taken <= fraction * max(limits.sram_bytes):
-            return {}
-        joined = output_pieces.joined_output(self.model.graph, concat)
-        return {} if joined is None else output_pieces.leave_in_pieces(self.model.graph, joined)
-
-    def place(self, pieces: Mapping[str, sharding.OutputPart]) -> None:
-        """Adds the pieces of one output, which may be a piece itself."""
-        places = list(pieces.values())
-        within = self.parts.pop(places[0].output, None)
-        if within is None:
-            self.context.report(output_pieces.pieces_note(places, self.limits))
-        self.parts.update({name: replace(part, within=within) for name, part in pieces.items()})
 
 
 @dataclass(frozen=True)
@@ -135,10 +89,16 @@ class ShardOversized(Pass):
                 MCM-P004 if the package has less memory than the model has weights.
         """
         limits = self._limits(context.target)
-        costed = NODE_COST.present(model)
-        division = _Division(model, context, limits, context.target.cost_model(), costed)
+        division = ModelDivision(
+            model,
+            context,
+            limits,
+            context.target.cost_model(),
+            self.fraction,
+            NODE_COST.present(model),
+            dict(sharding.OUTPUT_PARTS.find(model) or {}),
+        )
         in_pieces = STATES.present(model) and self._cut_caches(division)
-        division.parts.update(sharding.OUTPUT_PARTS.find(model) or {})
         taken = self._cut_kernels(division, for_memory=True)
         # Tiles of rows read a streamed weight each, so that they are made of whole ops.
         rows_first = bool(self.tile_rows) and limits.stream_bytes_per_s > 0.0
@@ -157,43 +117,37 @@ class ShardOversized(Pass):
         sharding.OUTPUT_PARTS.set(model, division.parts)
         return bool(demand.oversized) or tiled or in_pieces
 
-    def _cut_caches(self, division: _Division) -> bool:
+    def _cut_caches(self, division: ModelDivision) -> bool:
         """Divides caches by heads, as `caches` or the size of a chip says."""
         from mcm_passes.parallelism.row_tiles import cache_cuts
 
-        model, context, cost_model = division.model, division.context, division.cost_model
-        room, sequences = max(division.limits.sram_bytes), context.options.sequences or 1
-        least = cache_cuts.least_pieces(model, cost_model, room, self.fraction, sequences)
-        if (pieces := max(self.caches, least)) < 2:
+        if (pieces := max(self.caches, cache_cuts.least_pieces(division))) < 2:
             return False
-        cuts = cache_cuts.cache_cuts(model, pieces)
-        context.report(cache_cuts.cache_note(model, cuts))
-        if not cuts:
-            return False
-        done = cache_cuts.cut_caches(model, cost_model, division.plan, cuts)
-        FUSION_PLAN.set(model, done.plan)
-        division.price(done.nodes)
-        return True
+        cuts = cache_cuts.cache_cuts(division.model, pieces)
+        division.context.report(cache_cuts.cache_note(division.model, cuts))
+        if cuts:
+            cache_cuts.cut_caches(division, cuts)
+        return bool(cuts)
 
-    def _cut_sums(self, division: _Division) -> None:
+    def _cut_sums(self, division: ModelDivision) -> None:
         from mcm_passes.parallelism.row_tiles import inner_sums
 
-        graph, limits = division.model.graph, division.limits
-        for node, parts in inner_sums.long_products(graph, division.cost_model, limits):
+        graph = division.model.graph
+        for node, parts in inner_sums.long_products(graph, division.cost_model, division.limits):
             division.unfuse([node])
             division.context.report(
                 Diagnostic(
                     "MCM-P011",
-                    f"few columns of its weight fit a chip of {bytes_text(max(limits.sram_bytes))} "
+                    f"few columns of its weight fit a chip of {bytes_text(division.sram_bytes)} "
                     f"at once: its sum is split into {parts} parts, which are added up",
                     at=f"node {quote(node.name or '')} ({quote(node.op_type)})",
                 )
             )
             division.price(inner_sums.cut_sum(graph, node, parts))
 
-    def _slice_weights(self, division: _Division, demand: oversized.WeightDemand) -> None:
+    def _slice_weights(self, division: ModelDivision, demand: oversized.WeightDemand) -> None:
         """Divides ops by their weights."""
-        model, context, limits = division.model, division.context, division.limits
+        model, limits = division.model, division.limits
         earlier = sharding.SHARDING_PLAN.find(model)
         records = list(earlier.operators) if earlier is not None else []
         if self.tile_rows and limits.stream_bytes_per_s > 0.0:
@@ -206,16 +160,13 @@ class ShardOversized(Pass):
             records.append(replace(record, weight_bytes=stored_bytes))
             division.price(nodes)
             divided.append((record, found))
-            if pieces := division.in_pieces(nodes[-1], self.fraction):
-                division.parts.update(pieces)
-                context.report(output_pieces.pieces_note(list(pieces.values()), limits))
-        for note in _notes(divided, limits, demand.full, self.fraction):
-            context.report(note)
+            division.let_leave(nodes[-1:])
+        _note_slices(division, divided, demand.full)
         sharding.SHARDING_PLAN.set(model, sharding.ShardingPlan(tuple(records)))
 
     def _slice_kernels(
         self,
-        division: _Division,
+        division: ModelDivision,
         records: list[sharding.OperatorSharding],
         demand: oversized.WeightDemand,
     ) -> tuple[oversized.Oversized, ...]:
@@ -252,35 +203,33 @@ class ShardOversized(Pass):
             )
             records.append(record)
             divided.append((record, found))
-        for note in _notes(divided, division.limits, demand.full, self.fraction):
-            division.context.report(note)
+        _note_slices(division, divided, demand.full)
         if cuts:
             plan = FusionPlan(tuple(group for group in groups.values() if len(group.nodes) > 1))
-            done = kernel_cuts.cut_kernels(model, cost_model, plan, cuts)
-            FUSION_PLAN.set(model, done.plan)
-            division.price(done.nodes)
+            FUSION_PLAN.set(model, plan)
+            division.price(kernel_cuts.cut_kernels(division, cuts).nodes)
         return tuple(rest)
 
-    def _divide_all_rows(self, division: _Division, taken: set[ir.Node]) -> bool:
+    def _divide_all_rows(self, division: ModelDivision, taken: set[ir.Node]) -> bool:
         """Divides kernels that take long, and then what no chip can hold; `taken` are new ops."""
         taken |= self._cut_kernels(division, for_memory=False)
-        return self._divide_rows(division, taken) or bool(taken)
+        rows = 0 if division.limits.stream_bytes_per_s > 0.0 else self.tile_rows
+        return RowTiler(division, rows, taken).run() or bool(taken)
 
-    def _cut_kernels(self, division: _Division, *, for_memory: bool) -> set[ir.Node]:
+    def _cut_kernels(self, division: ModelDivision, *, for_memory: bool) -> set[ir.Node]:
         """Divides kernels of windows for `tile_rows`, or what takes long; the new ops."""
         if not (self.tile_rows if for_memory else self.grain):
             return set()
         # Most models are compiled without: they load no rules.
         from mcm_passes.parallelism.row_tiles import kernel_cuts
 
-        model, limits, cost_model = division.model, division.limits, division.cost_model
-        kernels = kernel_cuts.KernelCuts(model, cost_model, division.plan)
+        limits = division.limits
+        kernels = kernel_cuts.KernelCuts(division.model, division.cost_model, division.plan)
         if for_memory and limits.stream_bytes_per_s > 0.0:
-            small = SMALL_IMAGE * max(limits.sram_bytes)
+            small = SMALL_IMAGE * division.sram_bytes
             found = kernels.cut_for_memory(self.tile_rows, math.inf, small)
         elif for_memory:
-            most_bytes = self.fraction * max(limits.sram_bytes)
-            found = kernels.cut_for_memory(self.tile_rows, most_bytes)
+            found = kernels.cut_for_memory(self.tile_rows, self.fraction * division.sram_bytes)
         else:
             share_s = kernels.work_s / limits.num_chips
             found = kernels.cut_above(self.grain * share_s, share_s)
@@ -288,57 +237,10 @@ class ShardOversized(Pass):
             division.context.report(note)
         if not found:
             return set()
-        cuts = [one.cut for one in found]
-        done = kernel_cuts.cut_kernels(model, cost_model, division.plan, cuts)
-        FUSION_PLAN.set(model, done.plan)
-        nodes = set(done.nodes)
-        for join in done.joins:
-            if pieces := division.in_pieces(join, self.fraction):
-                nodes.discard(join)
-                division.place(pieces)
+        done = kernel_cuts.cut_kernels(division, [one.cut for one in found])
+        nodes = set(done.nodes) - division.let_leave(done.joins)
         division.price([node for node in done.nodes if node in nodes])
         return nodes
-
-    def _divide_rows(self, division: _Division, taken: set[ir.Node]) -> bool:
-        """Divides along rows what no chip has space for."""
-        model, context, limits = division.model, division.context, division.limits
-        rows = 0 if limits.stream_bytes_per_s > 0.0 else self.tile_rows
-        done = RowTiler(
-            model, division.cost_model, limits, division.plan, self.fraction, rows, taken
-        ).run()
-        if FUSION_PLAN.present(model) and done.regions:
-            FUSION_PLAN.set(model, done.plan)
-        division.price(done.nodes)
-        for region in done.regions:
-            context.report(tiled_note(region, limits))
-            for pieces in region.parts:
-                division.place(dict(pieces))
-        for refused in done.refused[:MAX_REFUSED]:
-            context.report(not_tiled_note(refused, limits))
-        return bool(done.regions)
-
-
-def plan_without(plan: FusionPlan, nodes: Sequence[ir.Node]) -> FusionPlan:
-    """The fusion plan once `nodes` are taken out of their groups.
-
-    A group whose other ops do not feed the node stays convex without it, since no path can enter
-    the node from the group. No cycle of groups arises, since one through the node would have been a
-    path that leaves the group and comes back. Any other group is given up, and so is one that loses
-    several ops.
-    """
-    left: dict[str, FusionGroup | None] = {}
-    for node in nodes:
-        group = plan.group_of.get(node.name or "")
-        if group is None:
-            continue
-        producers = {value.producer() for value in node.inputs if value is not None}
-        names = {producer.name for producer in producers if producer is not None}
-        rest = tuple(name for name in group.nodes if name != node.name)
-        keep = len(rest) > 1 and group.name != node.name and not names.intersection(rest)
-        again = group.name in left
-        left[group.name] = replace(group, nodes=rest) if keep and not again else None
-    groups = (left.get(group.name, group) for group in plan.groups)
-    return FusionPlan(tuple(group for group in groups if group is not None))
 
 
 def _faults(
@@ -369,24 +271,26 @@ def _faults(
     return faults
 
 
-def _notes(
-    divided: Sequence[_Divided], limits: PackageLimits, full: float, fraction: float
-) -> Iterator[Diagnostic]:
+def _note_slices(division: ModelDivision, divided: Sequence[_Divided], full: float) -> None:
     """A note for each reason, about the first op that was divided for it."""
-    largest = max(limits.sram_bytes)
+    largest = division.sram_bytes
     reasons: dict[str, list[_Divided]] = {}
     for record, found in divided:
         why = f"do not fit a chip of {bytes_text(largest)}"
         if full and found.weight_bytes < largest:
             why = f"leave gaps in a package that is filled to {percent_text(full)} by weights"
         elif found.weight_bytes < largest:
-            why = f"leave too little of a chip of {bytes_text(largest)} at `fraction={fraction:g}`"
+            why = f"leave too little of a chip of {bytes_text(largest)} at "
+            why += f"`fraction={division.fraction:g}`"
         reasons.setdefault(why, []).append((record, found))
     for why, ((record, found), *others) in reasons.items():
         more = f" ({count_text(len(others), 'more op')} likewise)" if others else ""
-        yield Diagnostic(
-            "MCM-P011",
-            f"{bytes_text(found.weight_bytes)} of weights {why}: split into {len(record.pieces)} "
-            f"pieces along axis {record.axis} of {quote(record.weight)}{more}",
-            at=f"node {quote(record.node)} ({quote(found.node.op_type)})",
+        division.context.report(
+            Diagnostic(
+                "MCM-P011",
+                f"{bytes_text(found.weight_bytes)} of weights {why}: split into "
+                f"{len(record.pieces)} pieces along axis {record.axis} of "
+                f"{quote(record.weight)}{more}",
+                at=f"node {quote(record.node)} ({quote(found.node.op_type)})",
+            )
         )

@@ -14,9 +14,7 @@ from functools import partial
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.contracts.fusion import FusionPlan
-from mcm_compiler.contracts.sharding.sharding import OUTPUT_PARTS, OutputPart
+from mcm_compiler.contracts.sharding.sharding import OutputPart
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.graph.constants import constant_values
 from mcm_compiler.graph.states import STATES, StatePair, States, kept_bytes
@@ -24,7 +22,8 @@ from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.text.units import count_text
 from mcm_passes.parallelism.oversized import output_pieces
 from mcm_passes.parallelism.oversized.graph_edits import fixed_shape
-from mcm_passes.parallelism.row_tiles.kernel_cuts import CutKernels, cut_kernels, even_bounds
+from mcm_passes.parallelism.oversized.model_division import ModelDivision
+from mcm_passes.parallelism.row_tiles.kernel_cuts import cut_kernels, even_bounds
 from mcm_passes.parallelism.row_tiles.row_regions import CACHE_OPS, RowRegion, RowRegions
 from mcm_passes.parallelism.row_tiles.tile_rewriting import CutRegion
 from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules
@@ -59,26 +58,20 @@ PACKED_RULE = (
 """Rule by which caches are divided; elsewhere an op with packed operands stays whole."""
 
 
-def least_pieces(
-    model: ir.Model, cost_model: CostModel, sram_bytes: int, fraction: float, sequences: int
-) -> int:
+def least_pieces(division: ModelDivision) -> int:
     """Pieces that every cache is small enough in; 1 where a chip can hold all that one op makes.
 
-    Args:
-        model: with its states.
-        cost_model: of the target.
-        sram_bytes: of a chip.
-        fraction: part of it that a piece may take, if there are several.
-        sequences: that chips hold caches of.
+    Of each of several pieces, a chip holds the caches of all sequences within its fraction.
     """
+    model, sequences = division.model, division.context.options.sequences or 1
     made: dict[ir.Node, int] = {}
     for past, present in _values(model, STATES.get(model)):
         maker = present.producer()
         if maker is not None and maker.op_type in CACHE_MAKERS:
-            own = kept_bytes(past, present, cost_model.storage_bytes(present))
+            own = kept_bytes(past, present, division.cost_model.storage_bytes(present))
             made[maker] = made.get(maker, 0) + sequences * own
-    largest = max(made.values(), default=0)
-    return 1 if largest <= sram_bytes else math.ceil(largest / (fraction * sram_bytes))
+    largest, room = max(made.values(), default=0), division.sram_bytes
+    return 1 if largest <= room else math.ceil(largest / (division.fraction * room))
 
 
 def cache_cuts(model: ir.Model, pieces: int) -> list[CacheCut]:
@@ -105,17 +98,15 @@ def cache_cuts(model: ir.Model, pieces: int) -> list[CacheCut]:
     return found
 
 
-def cut_caches(
-    model: ir.Model, cost_model: CostModel, plan: FusionPlan, cuts: Sequence[CacheCut]
-) -> CutKernels:
+def cut_caches(division: ModelDivision, cuts: Sequence[CacheCut]) -> None:
     """Rewrites a model in place, with its states and the places of their pieces."""
-    graph, names = model.graph, UnusedNames(model.graph)
-    parts = dict(OUTPUT_PARTS.find(model) or {})
+    model, graph, parts = division.model, division.model.graph, division.parts
+    names = UnusedNames(graph)
     given: dict[ir.Value, tuple[ir.Value, ...]] = {}
     for one in cuts:
         for past, _ in one.pairs:
             given[past] = tuple(_pieces(past, one.cut, names, parts))
-    done = cut_kernels(model, cost_model, plan, [one.cut for one in cuts], given)
+    done = cut_kernels(division, [one.cut for one in cuts], given)
     inputs = [piece for value in graph.inputs for piece in given.get(value, (value,))]
     graph.inputs.clear()
     graph.inputs.extend(inputs)
@@ -137,9 +128,7 @@ def cut_caches(
     states = STATES.get(model)
     kept = tuple(p for old in states.pairs for p in pairs.get(old.past, [old]))
     STATES.set(model, States(kept, states.sequences))
-    OUTPUT_PARTS.set(model, parts)
-    rest = tuple(join for join in done.joins if join in nodes)
-    return CutKernels(done.plan, rest, tuple(node for node in done.nodes if node in nodes))
+    division.price(node for node in done.nodes if node in nodes)
 
 
 def cache_note(model: ir.Model, cuts: Sequence[CacheCut]) -> Diagnostic:

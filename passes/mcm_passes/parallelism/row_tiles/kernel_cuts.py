@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import NODE_COST, CostModel
-from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
+from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.contracts.sharding.rules import FactorKind
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import constant_values, leaves, subgraphs
@@ -26,6 +26,7 @@ from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.mapping.problem.measured_names import planned_kernels
 from mcm_passes.parallelism.oversized.graph_edits import fixed_shape
+from mcm_passes.parallelism.oversized.model_division import ModelDivision
 from mcm_passes.parallelism.oversized.output_pieces import static_shape
 from mcm_passes.parallelism.oversized.weight_slices import (
     Slice,
@@ -35,7 +36,12 @@ from mcm_passes.parallelism.oversized.weight_slices import (
 )
 from mcm_passes.parallelism.row_tiles.row_regions import CUT_OPS, RowRegion, RowRegions
 from mcm_passes.parallelism.row_tiles.row_tiling import plan_of_tiles
-from mcm_passes.parallelism.row_tiles.tile_rewriting import Bounds, CutRegion, tile_regions
+from mcm_passes.parallelism.row_tiles.tile_rewriting import (
+    Bounds,
+    CutRegion,
+    TiledRegions,
+    tile_regions,
+)
 from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules
 from mcm_passes.parallelism.rules.shard_forms import shard_form
 from mcm_passes.parallelism.sharded_graph.new_ops import NewOps
@@ -59,21 +65,6 @@ _SLIDING = frozenset(
 
 SLICES = "tile_slices"
 """Kind of groups of ops that were not fused, with slices and joins."""
-
-
-@dataclass(frozen=True)
-class CutKernels:
-    """Changes that were made to a graph.
-
-    Attributes:
-        plan: the fusion plan of the graph as it is now.
-        joins: `Concat`s that put outputs together.
-        nodes: all new ops.
-    """
-
-    plan: FusionPlan
-    joins: tuple[ir.Node, ...]
-    nodes: tuple[ir.Node, ...]
 
 
 @dataclass(frozen=True)
@@ -489,24 +480,23 @@ def even_bounds(extent: int, count: int, unit: int) -> tuple[tuple[int, int], ..
 
 
 def cut_kernels(
-    model: ir.Model,
-    cost_model: CostModel,
-    plan: FusionPlan,
+    division: ModelDivision,
     cuts: Sequence[CutRegion],
     given: Mapping[ir.Value, Sequence[ir.Value]] | None = None,
-) -> CutKernels:
-    """Rewrites a model in place; `given` as of `tile_regions`."""
-    graph = model.graph
+) -> TiledRegions:
+    """Rewrites a model in place, with its fusion plan; `given` as of `tile_regions`."""
+    graph = division.model.graph
     constants = constant_values(graph)
 
     def fuses(node: ir.Node) -> bool:
         if node.graph is not graph or subgraphs(node) or constants.issuperset(node.outputs):
             return False
-        return not runs_on_host(cost_model, (node,))
+        return not runs_on_host(division.cost_model, (node,))
 
     made = tile_regions(graph, cuts, constants, fuses, given)
-    plan = plan_with_slices(plan_of_tiles(plan, made.tiles), made.fused)
-    return CutKernels(plan, made.joins, made.nodes)
+    tiles = plan_of_tiles(division.plan, made.tiles)
+    FUSION_PLAN.set(division.model, plan_with_slices(tiles, made.fused))
+    return made
 
 
 def cut_notes(

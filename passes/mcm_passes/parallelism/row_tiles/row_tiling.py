@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from mcm_compiler.components.op_support import runs_on_host
-from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
-from mcm_compiler.contracts.sharding.sharding import OutputPart
-from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import constant_values, consumed_values, leaves, placeable_nodes
 from mcm_compiler.text.units import bytes_text, count_text
 from mcm_passes.parallelism.oversized import output_pieces
+from mcm_passes.parallelism.oversized.model_division import ModelDivision
 
 if TYPE_CHECKING:
     from mcm_passes.parallelism.row_tiles.row_regions import RowRegion
@@ -27,116 +25,53 @@ SMALL = 0.125
 TILES_PER_CHIP = 4
 """Tiles that a region is divided into at most, for each chip of the package."""
 
+MAX_REFUSED = 5
+"""Ops that are said not to be divided along rows."""
+
 _EXTENTS = frozenset({"Shape", "Size"})
-
-
-@dataclass(frozen=True)
-class TiledRows:
-    """One region that was divided.
-
-    Attributes:
-        node: the op that it was divided for.
-        need_bytes: what this op needs at least on a chip; 0 where it was divided for an option.
-        rows: of the region.
-        tiles: into how many it was divided.
-        ops: names of its ops.
-        parts: places of the pieces of outputs that now leave in pieces, output by output.
-    """
-
-    node: str
-    need_bytes: int
-    rows: int
-    tiles: int
-    ops: tuple[str, ...]
-    parts: tuple[tuple[tuple[str, OutputPart], ...], ...]
-
-
-@dataclass(frozen=True)
-class NotTiled:
-    """An op that no chip has space for and that is not divided.
-
-    Attributes:
-        node: the op.
-        need_bytes: what it needs at least on a chip.
-        reasons: why, axis by axis.
-    """
-
-    node: ir.Node
-    need_bytes: int
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class RowTiling:
-    """Changes that were made to a graph.
-
-    Attributes:
-        plan: the fusion plan of the graph as it is now; tiles are fused as the whole was.
-        regions: that were divided.
-        refused: ops that were not.
-        nodes: all new ops.
-    """
-
-    plan: FusionPlan
-    regions: tuple[TiledRows, ...]
-    refused: tuple[NotTiled, ...]
-    nodes: tuple[ir.Node, ...]
 
 
 class RowTiler:
     """Divides ops of one model along rows, in place.
 
     Args:
-        model: with shapes.
-        cost_model: gives the size of values on a chip.
-        limits: of the package.
-        plan: the fusion plan.
-        fraction: part of a chip's SRAM that a tile may take with all buffers.
+        division: the model, with sizes of values on a chip.
         tile_rows: rows of the largest tile of any op that can be divided; 0 for as few tiles as
             fit, of ops that no chip has space for.
         taken: ops that stay as they are.
     """
 
     def __init__(
-        self,
-        model: ir.Model,
-        cost_model: CostModel,
-        limits: PackageLimits,
-        plan: FusionPlan,
-        fraction: float,
-        tile_rows: int,
-        taken: Collection[ir.Node] = (),
+        self, division: ModelDivision, tile_rows: int, taken: Collection[ir.Node] = ()
     ) -> None:
-        self._model, self._graph = model, model.graph
-        self._cost_model = cost_model
-        self._sram = max(limits.sram_bytes)
-        self._limits = limits
-        self._plan = plan
-        self._fraction = fraction
+        self._division, self._graph = division, division.model.graph
+        self._cost_model, self._limits = division.cost_model, division.limits
+        self._sram = division.sram_bytes
         self._tile_rows = tile_rows
         self._constants = constant_values(self._graph)
         self._sizes: dict[ir.Value, int] = {}
         self._new: set[ir.Node] = set(taken)
+        self._kept: list[ir.Node] = []
 
-    def run(self) -> RowTiling:
-        """See the class."""
+    def run(self) -> bool:
+        """See the class; returns whether something is divided."""
         wanted = self._oversized()
         if self._tile_rows:
             wanted |= {node: 0 for node in placeable_nodes(self._graph) if node not in wanted}
-        regions: list[TiledRows] = []
-        refused: list[NotTiled] = []
-        kept: list[ir.Node] = []
+        tiled, refused = False, list[tuple[ir.Node, int, list[str]]]()
         for node, need in wanted.items():
             if node.graph is not self._graph:
                 continue  # divided with another one
-            found = self._tile(node, need, kept)
-            if isinstance(found, TiledRows):
-                regions.append(found)
-            elif need:
-                refused.append(NotTiled(node, need, tuple(found)))
+            reasons = self._tile(node, need)
+            tiled |= reasons is None
+            if reasons and need:
+                refused.append((node, need, reasons))
+        self._division.price(self._kept)
         # What was refused may have been divided with another op.
-        whole = tuple(found for found in refused if found.node.graph is self._graph)
-        return RowTiling(self._plan, tuple(regions), whole, tuple(kept))
+        whole = [found for found in refused if found[0].graph is self._graph]
+        for found in whole[:MAX_REFUSED]:
+            self._division.context.report(_refusal(*found, self._sram))
+        return tiled
 
     def _size(self, value: ir.Value) -> int:
         if value not in self._sizes:
@@ -145,10 +80,10 @@ class RowTiler:
 
     def _oversized(self) -> dict[ir.Node, int]:
         """Ops of kernels that need more than a chip has, whatever else is there, with the need."""
-        units: dict[str, list[ir.Node]] = {}
+        units, names = dict[str, list[ir.Node]](), self._division.plan.group_names
         for node in placeable_nodes(self._graph):
             name = node.name or ""
-            units.setdefault(self._plan.group_names.get(name, f"op {name}"), []).append(node)
+            units.setdefault(names.get(name, f"op {name}"), []).append(node)
         found: dict[ir.Node, int] = {}
         for nodes in units.values():
             values = [v for node in nodes for v in (*consumed_values(node), *node.outputs)]
@@ -199,14 +134,14 @@ class RowTiler:
             value = source
         return value
 
-    def _tile(self, node: ir.Node, need: int, kept: list[ir.Node]) -> TiledRows | list[str]:
+    def _tile(self, node: ir.Node, need: int) -> list[str] | None:
         """Divides a region that begins with an op, or says why none is divided."""
         # Most models have no such op: they load no rules.
         from mcm_passes.parallelism.row_tiles.row_regions import RowRegions
         from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules
 
         small = 0.0 if self._tile_rows else SMALL * self._sram
-        rules = GraphRules(self._model, installed_rules())
+        rules = GraphRules(self._division.model, installed_rules())
         regions = RowRegions(rules, self._constants, self._new, self._size, small)
         reasons: list[str] = []
         for region in regions.of(node):
@@ -216,14 +151,15 @@ class RowTiler:
             if isinstance(found, str):
                 reasons.append(f"over {region.rows:,} rows, {found}")
                 continue
-            return self._rewrite(node, need, region, found, kept)
+            self._rewrite(node, need, region, found)
+            return None
         return reasons or ["no axis of its result is divided by a rule without partial sums"]
 
     def _breaks_kernel(self, region: RowRegion) -> bool:
         """Return whether channels of images are divided, but not all that is fused with the ops."""
         if not all(how.axis == 1 and len(v.shape or ()) > 3 for v, how in region.values.items()):
             return False
-        divided, groups = {node.name or "" for node in region.ops}, self._plan.group_of
+        divided, groups = {node.name or "" for node in region.ops}, self._division.plan.group_of
         found = (groups[name] for name in divided if name in groups)
         return any(not divided.issuperset(group.nodes) for group in found)
 
@@ -264,7 +200,7 @@ class RowTiler:
             share = max(extents) / rows
             needs = ((self._tile_need(k, region, share, relays), k) for k in kernels)
             largest = max((need, kernel[-1].name or "") for need, kernel in needs)
-            if largest[0] <= self._fraction * self._sram:
+            if largest[0] <= self._division.fraction * self._sram:
                 return bounds
         return f"{quote(largest[1])} needs {bytes_text(largest[0])} in {most} tiles"
 
@@ -288,11 +224,11 @@ class RowTiler:
 
     def _kernels(self, region: RowRegion) -> list[list[ir.Node]]:
         """The ops of a region, those together that stay fused."""
-        names = self._plan.group_names
+        names = self._division.plan.group_names
         found: dict[str, list[ir.Node]] = {}
         for node in region.ops:
             found.setdefault(names.get(node.name or "", f"op {node.name}"), []).append(node)
-        whole = {group.name: len(group.nodes) for group in self._plan.groups}
+        whole = {group.name: len(group.nodes) for group in self._division.plan.groups}
         kernels: list[list[ir.Node]] = []
         for name, nodes in found.items():
             fused = whole.get(name) == len(nodes)
@@ -326,34 +262,28 @@ class RowTiler:
         return int(total)
 
     def _rewrite(
-        self,
-        node: ir.Node,
-        need: int,
-        region: RowRegion,
-        bounds: Sequence[tuple[int, int]],
-        kept: list[ir.Node],
-    ) -> TiledRows:
+        self, node: ir.Node, need: int, region: RowRegion, bounds: Sequence[tuple[int, int]]
+    ) -> None:
         from mcm_passes.parallelism.row_tiles.tile_rewriting import CutRegion, tile_regions
 
-        name, ops = node.name or "", tuple(n.name or "" for n in region.ops)
+        division, why = self._division, ""
+        if need:
+            why = f"{bytes_text(need)} do not fit a chip of {bytes_text(self._sram)}: "
+        division.context.report(
+            Diagnostic(
+                "MCM-P057",
+                f"{why}{count_text(len(region.ops), 'op')} divided along {region.rows:,} rows into "
+                f"{len(bounds)} tiles",
+                at=f"node {quote(node.name or '')}",
+            )
+        )
         made = tile_regions(self._graph, [CutRegion(region, bounds)], self._constants)
-        self._plan = plan_of_tiles(self._plan, made.tiles)
-        parts: list[tuple[tuple[str, OutputPart], ...]] = []
-        gone: set[ir.Node] = set()
-        for join in made.joins:
-            sizes = [self._size(piece) for piece in join.inputs if piece is not None]
-            if (
-                output_pieces.gather_bytes(sizes, self._limits.channel_slots)
-                <= self._fraction * self._sram
-            ):
-                continue
-            if (joined := output_pieces.joined_output(self._graph, join)) is not None:
-                parts.append(tuple(output_pieces.leave_in_pieces(self._graph, joined).items()))
-                gone.add(join)
+        if FUSION_PLAN.present(division.model):
+            FUSION_PLAN.set(division.model, plan_of_tiles(division.plan, made.tiles))
+        gone = division.let_leave(made.joins)
         self._new.update(made.nodes)
         self._constants = constant_values(self._graph)
-        kept += [new for new in made.nodes if new not in gone]
-        return TiledRows(name, need, region.rows, len(bounds), ops, tuple(parts))
+        self._kept += [new for new in made.nodes if new not in gone]
 
 
 def plan_of_tiles(plan: FusionPlan, tiles: Mapping[str, Sequence[ir.Node]]) -> FusionPlan:
@@ -378,24 +308,10 @@ def plan_of_tiles(plan: FusionPlan, tiles: Mapping[str, Sequence[ir.Node]]) -> F
     return FusionPlan(tuple(groups))
 
 
-def tiled_note(region: TiledRows, limits: PackageLimits) -> Diagnostic:
-    """MCM-P057: ops were divided along rows."""
-    largest = bytes_text(max(limits.sram_bytes))
-    why = f"{bytes_text(region.need_bytes)} do not fit a chip of {largest}: "
-    return Diagnostic(
-        "MCM-P057",
-        f"{why if region.need_bytes else ''}{count_text(len(region.ops), 'op')} divided along "
-        f"{region.rows:,} rows into {region.tiles} tiles",
-        at=f"node {quote(region.node)}",
-    )
-
-
-def not_tiled_note(refused: NotTiled, limits: PackageLimits) -> Diagnostic:
-    """MCM-P058: an op that no chip has space for is not divided."""
+def _refusal(node: ir.Node, need: int, reasons: Sequence[str], sram_bytes: int) -> Diagnostic:
     return Diagnostic(
         "MCM-P058",
-        f"{bytes_text(refused.need_bytes)} do not fit a chip of "
-        f"{bytes_text(max(limits.sram_bytes))}, and the op is not divided along rows: "
-        + "; ".join(refused.reasons),
-        at=f"node {quote(refused.node.name or '')} ({quote(refused.node.op_type)})",
+        f"{bytes_text(need)} do not fit a chip of {bytes_text(sram_bytes)}, and the op is not "
+        "divided along rows: " + "; ".join(reasons),
+        at=f"node {quote(node.name or '')} ({quote(node.op_type)})",
     )
