@@ -29,6 +29,7 @@ from mcm_passes.parallelism.clusters.cluster_ways import (
     choices,
     known_way,
     least_bytes,
+    pipelining_of,
     seconds_of,
     way_of,
     with_start,
@@ -65,19 +66,13 @@ def plan_for_cluster(request: PlanRequest) -> PlanAnswer:
     _check_degrees(cluster, target.name, options)
     progress("dimension classes")
     classes = dimension_classes(model, rules_of(model))
-    settings = node_chain.PipelineSettings(
-        stages=options.stages,
-        micro_batches=options.micro_batches,
-        training=options.training,
-        optimizer=cast("node_chain.Optimizer", options.optimizer),
-    )
     if not chain_nodes(model):
         raise CompileError.of(
             "MCM-I004",
             "no op depends on an input of the model, so there is nothing to place",
             at=quote(name),
         )
-    pipelining = node_chain.prepare(model, target, settings)
+    pipelining = pipelining_of(model, target, options)
     batch = Batch(model, classes, options)
     divides = asks_to_divide(model, classes, options)
     start, ways, too_wide = None, list[Way](), list[int]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import onnx_ir as ir
@@ -17,7 +18,7 @@ from mcm_models.pipelines.problem import Pipeline, PipelineProblem, device_row
 from mcm_models.pipelines.tables import pipeline_tables
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
-from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining
+from mcm_passes.parallelism.pipelines import node_chain
 from mcm_passes.parallelism.pipelines.optimal_pipeline import (
     best_pipeline,
     descended,
@@ -49,6 +50,19 @@ class Way:
     def servers(self) -> int:
         """Servers whose devices it uses."""
         return int(self.problem.devices.server_of[-1]) + 1
+
+
+def pipelining_of(
+    model: ir.Model, target: ClusterTarget, options: PlanOptions
+) -> node_chain.ModelPipelining:
+    """The model prepared for pipelines, run as the options say."""
+    settings = node_chain.PipelineSettings(
+        stages=options.stages,
+        micro_batches=options.micro_batches,
+        training=options.training,
+        optimizer=cast("node_chain.Optimizer", options.optimizer),
+    )
+    return node_chain.prepare(model, target, settings)
 
 
 class Batch:
@@ -132,7 +146,7 @@ def way_of(
 
 
 def known_way(
-    pipelining: ModelPipelining,
+    pipelining: node_chain.ModelPipelining,
     cluster: Cluster,
     batch: Batch,
     choose: Callable[[bool], OperatorChoice | None],

@@ -2,7 +2,7 @@
 
 Rainbow-style (Hessel et al. 2018) as Auto-MAP (Wang et al. 2020, section 3.4) uses it: double,
 dueling, prioritized replay, no noisy nets. `network` is the network, `learner` learns in episodes
-of an environment and keeps the best answer seen. `decision_learning` learns what to divide,
-`pipeline_learning` where to cut a pipeline, each in an environment of its own. `planner` records
-both next to exact plans.
+of an environment and keeps the best answer seen. `decision_learning` learns what to divide, in
+`decision_environment`. `planner` records it next to exact plans. `tools/reproduce/automap_dqn`
+learns where to cut a pipeline, too.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, cast
@@ -13,16 +13,19 @@ from mcm_compiler.contracts.planning import PlanAnswer, PlanRequest
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan, SearchRecord
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.graph.constants import chain_nodes
-from mcm_models.pipelines.problem import device_row
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
-from mcm_passes.parallelism.clusters.cluster_ways import Batch, Way, choices, way_of
+from mcm_passes.parallelism.clusters.cluster_ways import (
+    Batch,
+    Way,
+    choices,
+    known_way,
+    pipelining_of,
+)
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
 from mcm_passes.parallelism.decisions.decision_objective import count_objective
 from mcm_passes.parallelism.decisions.decision_problem import adp_problem
 from mcm_passes.parallelism.deep_q.decision_environment import gap
 from mcm_passes.parallelism.deep_q.decision_learning import RECIPES, search_decision
-from mcm_passes.parallelism.deep_q.pipeline_learning import learn_online
-from mcm_passes.parallelism.pipelines import node_chain
 from mcm_passes.parallelism.plans.auto_map import AutoMap, over_chips
 from mcm_passes.parallelism.plans.operator_choice import LEAST_DEGREE, OperatorChoice
 from mcm_passes.parallelism.rules.graph_rules import rules_of
@@ -30,7 +33,7 @@ from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 @dataclass(frozen=True)
 class AutoMapDqn(AutoMap):
-    """The plan of `auto-map`; for each decision, its records say what learning found as well.
+    """The plan of `auto-map`; for each division, its records say what learning found as well.
 
     Attributes:
         linkage: whether linked dimensions are decided at once, or one at a time.
@@ -44,22 +47,24 @@ class AutoMapDqn(AutoMap):
     def plan(self, request: PlanRequest) -> PlanAnswer:
         """See `mcm_compiler.contracts.planning.Planner.plan`."""
         answer = super().plan(request)
-        learned = {one.decides: one for one in self._learned(request, answer.plan)}
+        exact = {record.decides: record for record in answer.plan.search}
+        learned = {one.decides: one for one in self.learned(request, answer.plan, exact)}
         records = [
             record
-            for exact in answer.plan.search
-            for record in (exact, learned.get(exact.decides))
+            for one in answer.plan.search
+            for record in (one, learned.get(one.decides))
             if record is not None
         ]
         return replace(answer, found=replace(answer.plan, search=tuple(records)))
 
-    def _learned(self, request: PlanRequest, plan: ParallelPlan) -> Iterator[SearchRecord]:
-        exact = {record.decides: record for record in plan.search}
-        model, way = request.model, None
+    def learned(
+        self, request: PlanRequest, plan: ParallelPlan, exact: Mapping[str, SearchRecord]
+    ) -> Iterator[SearchRecord]:
+        """Records of what learning finds for decisions of the plan, next to the exact ones."""
+        model, target = request.model, request.target
         classes = dimension_classes(model, rules_of(model))
-        if isinstance(target := request.target, ClusterTarget):
-            way = _way(request, target, classes, plan)
-            choice = way.choice
+        if isinstance(target, ClusterTarget):
+            choice = way_of_plan(request, classes, plan).choice
         else:
             choice = over_chips(model, classes, cast("Target", target), request.options)
         if "OPP" in exact:
@@ -68,13 +73,6 @@ class AutoMapDqn(AutoMap):
         if "ADP" in exact:
             request.progress("learning which inputs to divide")
             yield self._inputs(request, classes, plan, exact["ADP"])
-        if "PP" in exact and way is not None:
-            request.progress(f"learning to cut {way.stages} stages")
-            known = exact["PP"]
-            found = learn_online(way.problem, known.seed).pipeline
-            if found is not None and found.length_s < float("inf"):
-                share = found.length_s / known.objective - 1.0
-                yield replace(known, method="dqn", objective=found.length_s, gap=share)
 
     def _operators(self, choice: OperatorChoice, exact: SearchRecord) -> SearchRecord:
         assert choice.problem is not None
@@ -116,28 +114,13 @@ class AutoMapDqn(AutoMap):
         return replace(exact, method="dqn", objective=found.value, gap=gap(found.value, bound))
 
 
-def _way(
-    request: PlanRequest, target: ClusterTarget, classes: DimensionClasses, plan: ParallelPlan
-) -> Way:
-    """The combination of degrees that the plan has, with its problem."""
-    model, options, degrees = request.model, request.options, plan.degrees
+def way_of_plan(request: PlanRequest, classes: DimensionClasses, plan: ParallelPlan) -> Way:
+    """The combination of degrees that a plan for a cluster has, with its problem."""
+    model, options = request.model, request.options
+    target = cast("ClusterTarget", request.target)
     target = calibrated(target, ([node] for node in chain_nodes(model)))
-    settings = node_chain.PipelineSettings(
-        stages=degrees.pipeline,
-        micro_batches=options.micro_batches,
-        training=options.training,
-        optimizer=cast("node_chain.Optimizer", options.optimizer),
-    )
-    problem = node_chain.prepare(model, target, settings).problem
-    servers = plan.servers or target.cluster.servers
-    devices = device_row(replace(target.cluster, servers=servers))
-    choose = choices(model, classes, target, degrees.operator, options)
-    way = way_of(
-        replace(problem, devices=devices),
-        Batch(model, classes, options),
-        choose,
-        degrees.operator,
-        degrees.pipeline,
-    )
-    assert isinstance(way, Way)
+    choose = choices(model, classes, target, plan.degrees.operator, options)
+    pipelining, batch = pipelining_of(model, target, options), Batch(model, classes, options)
+    way = known_way(pipelining, target.cluster, batch, choose, plan)
+    assert way is not None, "the plan is one of the combinations"
     return way

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from automap_dqn.pipeline_environment import PlanningEnvironment
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
 from mcm_passes.parallelism.deep_q.learner import PUBLISHED, DqnSettings, Learner
-from mcm_passes.parallelism.deep_q.pipeline_environment import PlanningEnvironment
 from mcm_passes.parallelism.pipelines.optimal_pipeline import pipeline_of
 
 PRUNING_RADIUS = 3
