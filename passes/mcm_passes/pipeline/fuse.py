@@ -16,8 +16,7 @@ from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import FUSION_RULES
 from mcm_compiler.text.option_fields import at_least, checked
 from mcm_passes.rewriting.fusion_rules import fusion_rules
-from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
-from mcm_passes.rewriting.fusion_rules.grouping import Grouping
+from mcm_passes.rewriting.fusion_rules.grouping import FusionGraph, Grouping
 from mcm_passes.rewriting.fusion_rules.host_groups import host_groups
 
 

@@ -10,12 +10,14 @@ import onnx_ir as ir
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.pipeline.passes import Pass, PassContext
 from mcm_compiler.text.option_fields import at_least, checked
-from mcm_passes.rewriting.simplification.common_subexpressions import merge_common_subexpressions
 from mcm_passes.rewriting.simplification.constant_folding import fold_constants, fold_static_shapes
-from mcm_passes.rewriting.simplification.dead_code import remove_dead_code
-from mcm_passes.rewriting.simplification.duplicate_weights import merge_duplicate_weights
-from mcm_passes.rewriting.simplification.identities import remove_identities
-from mcm_passes.rewriting.simplification.range_operands import make_range_operands_scalar
+from mcm_passes.rewriting.simplification.redundancy import (
+    make_range_operands_scalar,
+    merge_common_subexpressions,
+    merge_duplicate_weights,
+    remove_dead_code,
+    remove_identities,
+)
 
 MAX_ROUNDS = 8
 """Rounds until nothing changes are two or three; more only where folding ran out of its limits."""

@@ -41,7 +41,7 @@ from mcm_passes.parallelism.plans import operator_choice
 from mcm_passes.parallelism.rules.graph_rules import missing_rules, rules_of
 from mcm_passes.parallelism.sharded_graph.sharded_graph import shard_graph
 from mcm_passes.rewriting.simplification.constant_folding import fold_constants, fold_static_shapes
-from mcm_passes.rewriting.simplification.dead_code import remove_dead_code
+from mcm_passes.rewriting.simplification.redundancy import remove_dead_code
 
 MULTI_DEVICE_IR_VERSION = 11
 """The IR version that introduced the fields."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
-from mcm_passes.rewriting.fusion_rules.grouping import Grouping
+from mcm_passes.rewriting.fusion_rules.grouping import FusionGraph, Grouping
 from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 
 _ON_SCORES = frozenset({"Add", "Cast", "Clip", "Div", "Max", "Mul", "Sub", "Tanh", "Where"})

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from mcm_compiler.graph.op_classes import ELEMENTWISE_OPS, VIEW_OPS
-from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
-from mcm_passes.rewriting.fusion_rules.grouping import Group, Grouping
+from mcm_passes.rewriting.fusion_rules.grouping import FusionGraph, Group, Grouping
 from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 
 _WHOLE_GROUPS = frozenset({"gelu", "swish"})

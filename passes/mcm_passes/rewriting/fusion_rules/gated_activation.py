@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from mcm_compiler.graph.op_classes import ARITHMETIC
-from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
-from mcm_passes.rewriting.fusion_rules.grouping import Grouping
+from mcm_passes.rewriting.fusion_rules.grouping import FusionGraph, Grouping
 from mcm_passes.rewriting.fusion_rules.region import Growth, ancestors_up_to, grow
 from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
-from mcm_passes.rewriting.fusion_rules.grouping import Grouping
+from mcm_passes.rewriting.fusion_rules.grouping import FusionGraph, Grouping
 from mcm_passes.rewriting.fusion_rules.region import Growth, grow
 from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_passes.rewriting.fusion_rules.fusion_graph import OUTSIDE, FusionGraph
+from mcm_passes.rewriting.fusion_rules.grouping import OUTSIDE, FusionGraph
 
 MAX_REGION = 24
 """Ops that a pattern may take; the largest decomposition in use (LayerNorm) has 13."""

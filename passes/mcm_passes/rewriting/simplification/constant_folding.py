@@ -14,7 +14,7 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import run_model
 from mcm_compiler.graph.constants import add_initializer, is_deterministic, subgraphs
-from mcm_passes.rewriting.simplification.replacing import is_overwritten
+from mcm_passes.rewriting.simplification.redundancy import is_overwritten
 
 MAX_SESSIONS = 64
 """Sessions that one evaluation may open while it looks for the ops that onnxruntime refuses."""
@@ -131,7 +131,7 @@ _FOLDED_TYPES = frozenset(
         ir.DataType.UINT8, ir.DataType.UINT16, ir.DataType.UINT32, ir.DataType.UINT64,
     }
 )  # fmt: skip
-"""16-bit floats are missing: see `replacing.rounds_at_boundaries`."""
+"""16-bit floats are missing: see `redundancy.rounds_at_boundaries`."""
 
 _PREPACKING_OPS = frozenset(
     {"Conv", "ConvTranspose", "Gemm", "GRU", "LSTM", "MatMul", "MatMulInteger", "RNN"}
