@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,8 @@ from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.zoo import build_zoo_model
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.processes.crash_journal import CrashJournal, is_heard
+from mcm_compiler.processes.crash_journal import CrashJournal
+from mcm_compiler.processes.foreign_code import diagnosed
 from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.results.op_times import OpTime, program_op_times
 from mcm_compiler.results.strictness import UNPROVEN_CODE, Outcome, refused_states
@@ -126,6 +126,9 @@ class Job:
     folder: Path
     options: CompileOptions | None = None
 
+    def __str__(self) -> str:
+        return self.model
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -135,8 +138,6 @@ class Settings:
         target: a name, or a path of a description.
         options: of the compiles.
         force: replace output folders.
-        diagnose: message to the user about an exception; importable by its name, because it
-            travels to other processes.
         strict: whether what is not proven fails a model.
         html: whether a page is written next to each folder.
         sensitivities: whether changes of the target are compiled, too.
@@ -145,7 +146,6 @@ class Settings:
     target: str
     options: CompileOptions
     force: bool
-    diagnose: Callable[[Exception], tuple[Diagnostic, ...]]
     strict: bool = False
     html: bool = False
     sensitivities: bool = False
@@ -174,41 +174,7 @@ class CompileOutcome(Outcome):
     seconds: float
 
 
-def compile_all(
-    jobs: Sequence[Job],
-    settings: Settings,
-    processes: int,
-    prepare: Callable[[], None],
-    progress: Callable[[str], None] | None,
-) -> Generator[CompileOutcome]:
-    """Compiles all models; one that fails does not stop the others.
-
-    Args:
-        jobs: with distinct folders.
-        settings: common to all.
-        processes: that work at once; 1 compiles in this one, unless it is a supervised command: a
-            crash then fails the model alone.
-        prepare: run in each other process before its first model; importable by its name.
-        progress: called with the stages of a model where they are known here.
-
-    Yields:
-        The outcomes in the order of `jobs`, each as soon as those before it are there.
-    """
-    from mcm_compiler.ci.processes import run_in_processes
-
-    if is_heard() or (processes > 1 and len(jobs) > 1):
-        work = partial(compile_one, settings)
-        at_once = min(processes, len(jobs))
-        told = _told(progress, len(jobs)) if at_once == 1 else None
-        yield from run_in_processes(jobs, work, lost, prepare, at_once, told)
-        return
-    for number, job in enumerate(jobs, start=1):
-        yield compile_one(settings, job, _numbered(progress, number, len(jobs)))
-
-
-def compile_one(
-    settings: Settings, job: Job, progress: Callable[[str], None] | None = None
-) -> CompileOutcome:
+def compile_one(settings: Settings, job: Job) -> CompileOutcome:
     """Compiles one model into its folder; every failure becomes diagnostics."""
     from mcm_compiler.api import compile_model
     from mcm_compiler.page.folder_page import write_page_beside
@@ -221,7 +187,6 @@ def compile_one(
             job.options or settings.options,
             output=job.folder,
             force=settings.force,
-            progress=progress,
             sensitivities=settings.sensitivities,
         )
         outcome = success(job, result, start, settings.strict)
@@ -229,7 +194,7 @@ def compile_one(
         if settings.html:
             write_page_beside(job.folder)
     except Exception as error:
-        outcome = failure(job, settings.diagnose(error), start)
+        outcome = failure(job, error, start)
     reclaim()  # the next model may need the memory
     return outcome
 
@@ -251,10 +216,10 @@ def success(job: Job, result: CompileResult, start: float, strict: bool = False)
     return CompileOutcome(job.model, job.folder, result.report, times, None, diagnostics, seconds)
 
 
-def failure(job: Job, diagnostics: tuple[Diagnostic, ...], start: float) -> CompileOutcome:
+def failure(job: Job, error: Exception, start: float) -> CompileOutcome:
     """The outcome of a compile that began at `start` and failed."""
     seconds = time.perf_counter() - start
-    return CompileOutcome(job.model, job.folder, None, None, None, diagnostics, seconds)
+    return CompileOutcome(job.model, job.folder, None, None, None, diagnosed(error), seconds)
 
 
 def lost(job: Job, exit_code: int | None, journal: CrashJournal) -> CompileOutcome:
@@ -312,21 +277,3 @@ def with_baseline(
 
 def _exit_text(exit_code: int) -> str:
     return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
-
-
-def _told(
-    progress: Callable[[str], None] | None, total: int
-) -> Callable[[int, CrashJournal], None] | None:
-    if progress is None:
-        return None
-    return lambda index, journal: progress(
-        f"{index + 1} of {total}: {', '.join(journal.steps[1:2])}"
-    )
-
-
-def _numbered(
-    progress: Callable[[str], None] | None, number: int, total: int
-) -> Callable[[str], None] | None:
-    if progress is None:
-        return None
-    return lambda stage: progress(f"{number} of {total}: {stage}")

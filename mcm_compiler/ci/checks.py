@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from mcm_compiler.checking.comparison.user_data import RunData
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.execution.npz_inputs import read_npz
 from mcm_compiler.processes.crash_journal import CrashJournal
+from mcm_compiler.processes.foreign_code import diagnosed
 from mcm_compiler.report.report_data import structure_data, verification_data
 from mcm_compiler.results.strictness import UNPROVEN_EXIT
 
@@ -35,15 +36,12 @@ class CheckSettings:
         seeds: number of random inputs that are compared; None for the default of `check`.
         seed: the first.
         strict: whether what is not proven fails a folder.
-        diagnose: message to the user about an exception; importable by its name, because it
-            travels to other processes.
         model: path or `zoo:NAME` of the model that all of the folders were made from, or None.
     """
 
     seeds: int | None
     seed: int
     strict: bool
-    diagnose: Callable[[Exception], tuple[Diagnostic, ...]]
     model: str | None = None
 
 
@@ -107,31 +105,6 @@ def _inside(top: str) -> list[str]:
     return [str(path) for path in sorted(found, key=lambda path: path.parts)]
 
 
-def check_all(
-    folders: Sequence[str],
-    settings: CheckSettings,
-    processes: int,
-    prepare: Callable[[], None],
-    progress: Callable[[str], None] | None,
-) -> Generator[CheckOutcome]:
-    """Checks all folders; one that fails, or crashes its process, does not stop the others.
-
-    Args:
-        folders: paths.
-        settings: common to all.
-        processes: that work at once; 1 checks in this one, unless it is a supervised command.
-        prepare: run in each other process before its first folder; importable by its name.
-        progress: called with the folder that is checked, where that is known here.
-
-    Yields:
-        The outcomes in the order of `folders`, each as soon as those before it are there.
-    """
-    from mcm_compiler.ci.processes import work_on_all
-
-    work = partial(check_one, settings)
-    yield from work_on_all(folders, work, lost, prepare, processes, progress)
-
-
 def check_one(
     settings: CheckSettings, folder: str, inputs: Sequence[Path] = (), **further: Any
 ) -> CheckOutcome:
@@ -148,7 +121,7 @@ def check_one(
         asked = {"model": settings.model, "seeds": settings.seeds, "seed": settings.seed}
         report = check(folder, inputs=inputs, **asked, **further)
     except Exception as error:
-        return failure(folder, settings.diagnose(error), time.perf_counter() - start)
+        return failure(folder, diagnosed(error), time.perf_counter() - start)
     return outcome_of(folder, report, settings.strict, time.perf_counter() - start)
 
 

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -55,8 +56,8 @@ def work_on_all(
     jobs: Sequence[J],
     work: Callable[[J], R],
     lost: Callable[[J, int | None, CrashJournal], R],
-    prepare: Callable[[], None],
     processes: int,
+    plugins: tuple[Path, ...] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Generator[R]:
     """Applies `work` to all jobs: here if one process is enough, else as `run_in_processes`.
@@ -65,16 +66,24 @@ def work_on_all(
         jobs: none, one or many.
         work: raises nothing.
         lost: the result for a job whose process died.
-        prepare: run in each other process before its first job; importable by its name.
         processes: that work at once; 1 works in this one, unless it is a supervised command: a
             crash then costs one job alone.
-        progress: called with the job that is begun, where that is known here.
+        plugins: files that are loaded in each other process before its first job.
+        progress: called with the job that is begun and what its process does, where one job is
+            worked on at a time.
 
     Yields:
         The results in the order of `jobs`, each as soon as those before it are there.
     """
-    if is_heard() or (processes > 1 and len(jobs) > 1):
-        yield from run_in_processes(jobs, work, lost, prepare, min(processes, len(jobs)))
+
+    def told(index: int, journal: CrashJournal) -> None:
+        if progress is not None and at_once == 1:
+            progress(f"{index + 1} of {len(jobs)}: {', '.join(journal.steps[1:2])}")
+
+    at_once = min(processes, len(jobs))
+    if is_heard() or at_once > 1:
+        prepare = partial(prepare_process, plugins)
+        yield from run_in_processes(jobs, work, lost, prepare, at_once, told)
         return
     for number, job in enumerate(jobs, start=1):
         if progress is not None:

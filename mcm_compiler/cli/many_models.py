@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import click
 
 from mcm_compiler.artifact.layout import page_path
-from mcm_compiler.ci.batch import CompileOutcome, Job, Settings, compile_all
+from mcm_compiler.ci.batch import CompileOutcome, Job, Settings, compile_one, lost
 from mcm_compiler.ci.comparison import change_text
 from mcm_compiler.ci.figures import Figures
 from mcm_compiler.ci.model_list import ListedModel, list_models
-from mcm_compiler.ci.processes import prepare_process
+from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.cli import output_files
 from mcm_compiler.cli.guard import Guard
 from mcm_compiler.cli.show import progress_line, show_diagnostics, show_json, terminal_width
@@ -78,8 +78,8 @@ def compile_many(
     as_text = output_format != "json"
     parents = [job.folder.parent for job in jobs]
     with no_empty_folders(*parents), progress_line() as progress:
-        prepare = partial(prepare_process, plugins)
-        results = compile_all(jobs, settings, processes, prepare, progress)
+        work = partial(compile_one, settings)
+        results = work_on_all(jobs, work, lost, processes, plugins, progress)
         compared = _compared(results, guard, zip(listed, before, strict=True))
 
         def shown(outcome: CompileOutcome) -> Shown:

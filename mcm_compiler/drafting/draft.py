@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path, PurePosixPath
 
 from mcm_compiler.ci.batch import lost_process
 from mcm_compiler.ci.model_list import SUFFIX, files_below
-from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.drafting.model_draft import ModelDraft, Sizes, draft_model
+from mcm_compiler.drafting.model_draft import ModelDraft, Sizes
 from mcm_compiler.drafting.solution import Found
 from mcm_compiler.drafting.trials import NOT_SEEN
 from mcm_compiler.processes.crash_journal import CrashJournal
@@ -67,29 +65,6 @@ def list_folder(root: Path) -> Listing:
     return Listing(tuple(models), tuple(sorted(skipped)))
 
 
-def draft_all(
-    root: Path,
-    models: Sequence[str],
-    processes: int,
-    prepare: Callable[[], None],
-    progress: Callable[[str], None] | None,
-) -> Generator[ModelDraft]:
-    """Drafts all models; one that crashes its process is one that cannot be read.
-
-    Args:
-        root: the folder of the project.
-        models: paths below it.
-        processes: that work at once; 1 works in this one, unless it is a supervised command.
-        prepare: run in each other process before its first model; importable by its name.
-        progress: called with what is looked at, where that is known here.
-
-    Yields:
-        The drafts in the order of `models`.
-    """
-    work = partial(draft_model, root)
-    yield from work_on_all(models, work, _lost, prepare, processes, progress)
-
-
 def draft_text(
     path: Path, targets: Sequence[str], drafts: Sequence[ModelDraft], listing: Listing
 ) -> str:
@@ -129,7 +104,8 @@ def draft_text(
         sections = with_own_names(sections, refused, taken)
 
 
-def _lost(model: str, exit_code: int | None, journal: CrashJournal) -> ModelDraft:
+def lost(model: str, exit_code: int | None, journal: CrashJournal) -> ModelDraft:
+    """A draft whose process died: the model cannot be read."""
     fault = lost_process("read the model", model, exit_code, journal)
     return ModelDraft(model, faults=(fault,))
 

@@ -67,8 +67,6 @@ def build_cells(
     project: ProjectFile,
     cells: Sequence[Cell],
     options: BuildOptions,
-    diagnose: cell_work.Diagnose,
-    prepare: Callable[[], None],
     notice: Callable[[Diagnostic], None],
 ) -> Generator[CellOutcome]:
     """Builds cells; one that fails does not stop the others.
@@ -79,8 +77,6 @@ def build_cells(
         project: they belong to.
         cells: to build.
         options: how.
-        diagnose: message to the user about an exception; importable by its name.
-        prepare: run in each other process before its first cell; importable by its name.
         notice: called at the end with each note about the accepted baseline.
 
     Yields:
@@ -97,9 +93,8 @@ def build_cells(
         # One that fails is told once, and not by each process that dies of it.
         for path in options.plugins:
             load_plugin(path)
-    work = partial(cell_work.work_on, diagnose)
     try:
-        with closing(_results(jobs, work, prepare, options)) as results:
+        with closing(_results(jobs, options)) as results:
             for cell in cells:
                 hit = run.hits.get(cell.folder)
                 result = hit if hit is not None and run.is_ready(cell) else next(results)
@@ -121,13 +116,11 @@ def build_cells(
 
 
 def _results(
-    jobs: Sequence[cell_work.CellJob],
-    work: Callable[[cell_work.CellJob], cell_work.CellResult],
-    prepare: Callable[[], None],
-    options: BuildOptions,
+    jobs: Sequence[cell_work.CellJob], options: BuildOptions
 ) -> Generator[cell_work.CellResult]:
+    work = cell_work.work_on
     if options.scheduler is None or not jobs:
-        return work_on_all(jobs, work, cell_work.lost, prepare, options.jobs)
+        return work_on_all(jobs, work, cell_work.lost, options.jobs, options.plugins)
     works = [partial(work, job) for job in jobs]
     lost = CrashJournal()
     return results_of_workers(

@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from mcm_compiler.ci.processes import prepare_process
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.processes.foreign_code import diagnosed
 from mcm_compiler.processes.side_by_side import usable_cores
 from mcm_compiler.project.build import BuildOptions, build_cells
 from mcm_compiler.project.cells import cells_of, only, target_names
@@ -140,8 +137,7 @@ class Plan(NamedTuple):
         """
         notes: list[Diagnostic] = []
         outcomes: list[CellOutcome] = []
-        prepare = partial(prepare_process, self.plugins)
-        results = build_cells(self.project, self.cells, options, diagnosed, prepare, notes.append)
+        results = build_cells(self.project, self.cells, options, notes.append)
         # An interrupt ends the other processes here, not whenever the generator is collected.
         with contextlib.closing(results):
             for outcome in results:

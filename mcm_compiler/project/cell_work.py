@@ -23,6 +23,7 @@ from mcm_compiler.ci.figures import Figures
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.diagnostics.refusals import is_of_the_moment
 from mcm_compiler.processes.crash_journal import CrashJournal
+from mcm_compiler.processes.foreign_code import diagnosed
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.project import proving
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from mcm_compiler.checking.check import CheckReport
     from mcm_compiler.options import CompileOptions
 
-Diagnose = Callable[[Exception], tuple[Diagnostic, ...]]
 
 _HINTS = {
     REGRESSION_CODE: "undo the change, allow it with max_regression, or accept it with mcmc build "
@@ -88,33 +88,33 @@ class CellResult:
     proven: bool = False
 
 
-def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
+def work_on(job: CellJob) -> CellResult:
     """Compiles a cell, checks and compares it; every failure becomes diagnostics."""
     if job.known is not None:
-        return with_told(job.known, _paged(diagnose, job, kept=True))
+        return with_told(job.known, _paged(job, kept=True))
     start = time.perf_counter()
     told: list[Diagnostic] = []
     before = baseline_figures(job.baseline, told.append)
     if job.claimed is not None:
         try:
-            return with_told(_proven(diagnose, job, job.claimed, before, start), told)
+            return with_told(_proven(job, job.claimed, before, start), told)
         except (TamperedError, proving.UnprovenError) as error:
             told.append(proving.unproven_note(job.cell, error, BuildCache(job.cache, 0)))
-    outcome = _compiled(diagnose, job, start)
+    outcome = _compiled(job, start)
     steps: tuple[CheckStep, ...] = ()
     if outcome.report is not None:
-        steps, outcome = _checked(diagnose, job, outcome)
+        steps, outcome = _checked(job, outcome)
     seconds = time.perf_counter() - start
     record = replace_field(_record(outcome, steps, seconds), dimensions=_dimensions(job.cell))
     compared = outcome
     if job.baseline is not None:
         compared = batch.with_baseline(outcome, before, job.baseline, job.allowed)
         told += map(_with_project_hint, compared.diagnostics[len(outcome.diagnostics) :])
-    told += _kept(diagnose, job, record)
+    told += _kept(job, record)
     return CellResult(record, compared.comparison, tuple(told))
 
 
-def _kept(diagnose: Diagnose, job: CellJob, record: CellRecord) -> list[Diagnostic]:
+def _kept(job: CellJob, record: CellRecord) -> list[Diagnostic]:
     """Puts a result into the cache, and writes its page; what the system refuses of that."""
     told: list[Diagnostic] = []
     lasting = job.key is not None and is_lasting(record)
@@ -125,16 +125,12 @@ def _kept(diagnose: Diagnose, job: CellJob, record: CellRecord) -> list[Diagnost
         except CompileError as error:
             told += error.diagnostics
     if job.html and record.figures is not None:
-        told += _paged(diagnose, job, lasting)
+        told += _paged(job, lasting)
     return told
 
 
 def _proven(
-    diagnose: Diagnose,
-    job: CellJob,
-    entry: CacheEntry,
-    before: Figures | Diagnostic | None,
-    start: float,
+    job: CellJob, entry: CacheEntry, before: Figures | Diagnostic | None, start: float
 ) -> CellResult:
     """The result of an entry of the cache that is proven again, and signed by that.
 
@@ -157,7 +153,7 @@ def _proven(
         time.perf_counter() - start,
         _dimensions(cell),
     )
-    told = [proving.proven_note(cell), *_kept(diagnose, job, record)]
+    told = [proving.proven_note(cell), *_kept(job, record)]
     result = CellResult(record, None, tuple(told))
     if job.baseline is not None:
         result = with_told(compare_stored(job, record, before), told)
@@ -177,11 +173,10 @@ def with_told(result: CellResult, told: Iterable[Diagnostic]) -> CellResult:
     return replace(result, told=(*result.told, *told))
 
 
-def _paged(diagnose: Diagnose, job: CellJob, kept: bool) -> tuple[Diagnostic, ...]:
+def _paged(job: CellJob, kept: bool) -> tuple[Diagnostic, ...]:
     """Writes the page of a finished output folder next to it, and into the cache.
 
     Args:
-        diagnose: message to the user about an exception.
         job: its folder is written.
         kept: whether the cache has the folder.
 
@@ -195,7 +190,7 @@ def _paged(diagnose: Diagnose, job: CellJob, kept: bool) -> tuple[Diagnostic, ..
         content = written_folder_page(job.folder)
         write_whole(page_path(job.folder), content)
     except Exception as error:
-        return diagnose(error)
+        return diagnosed(error)
     if job.key is not None and kept:
         BuildCache(job.cache, 0).keep_page(job.key, content)
     return ()
@@ -264,17 +259,15 @@ def options_of(cell: Cell) -> CompileOptions:
     return CompileOptions(dims=_dims(cell), input=cell.inputs, sources=cell.sources, **given)
 
 
-def _compiled(diagnose: Diagnose, job: CellJob, start: float) -> batch.CompileOutcome:
+def _compiled(job: CellJob, start: float) -> batch.CompileOutcome:
     cell = job.cell
     try:
         sensitivities = cell.options.get("sensitivities", False)
         options = options_of(cell)
     except Exception as error:
-        return batch.failure(batch.Job(cell.model, job.folder), diagnose(error), start)
+        return batch.failure(batch.Job(cell.model, job.folder), error, start)
     # What is not proven is told by the check, which tries to prove all of it.
-    settings = batch.Settings(
-        cell.target, options, force=True, diagnose=diagnose, sensitivities=sensitivities
-    )
+    settings = batch.Settings(cell.target, options, force=True, sensitivities=sensitivities)
     return batch.compile_one(settings, batch.Job(cell.model, job.folder))
 
 
@@ -316,13 +309,13 @@ def _symbols(cell: Cell) -> Mapping[str, frozenset[str]] | None:
 
 
 def _checked(
-    diagnose: Diagnose, job: CellJob, outcome: batch.CompileOutcome
+    job: CellJob, outcome: batch.CompileOutcome
 ) -> tuple[tuple[CheckStep, ...], batch.CompileOutcome]:
     """The steps of the check, and the outcome with what it found."""
     try:
         found = _check(job.cell, job.folder)
     except Exception as error:
-        return (), replace(outcome, diagnostics=(*outcome.diagnostics, *diagnose(error)))
+        return (), replace(outcome, diagnostics=(*outcome.diagnostics, *diagnosed(error)))
     told = {(d.code, d.message) for d in outcome.diagnostics}
     further = [
         d

@@ -82,7 +82,6 @@ def command(
     from mcm_compiler.cli.output_files import refuse_inside_output
     from mcm_compiler.cli.show import report_failure
     from mcm_compiler.diagnostics import CompileError
-    from mcm_compiler.processes.foreign_code import diagnosed
     from mcm_compiler.processes.staging import refuse_irregular
 
     own_data = bool(inputs) or test_data is not None
@@ -91,7 +90,7 @@ def command(
     count = DEFAULT_SEEDS if seeds is None else seeds
     if seed + count - 1 > MAX_SEED:
         raise click.BadParameter(f"the last seed is larger than {MAX_SEED}", param_hint="'--seeds'")
-    settings = CheckSettings(seeds, seed, strict, diagnosed, model)
+    settings = CheckSettings(seeds, seed, strict, model)
     listed = list_folders(folders)
     many = len(folders) > 1 or listed != folders
     if many and own_data:
@@ -139,15 +138,15 @@ def _check_many(
     plugins: tuple[Path, ...],
     output_format: str,
 ) -> int:
-    from mcm_compiler.ci.checks import check_all, exit_code
-    from mcm_compiler.ci.processes import prepare_process
+    from mcm_compiler.ci.checks import check_one, exit_code, lost
+    from mcm_compiler.ci.processes import work_on_all
     from mcm_compiler.cli.many_models import NAME_WIDTH, each_shown
 
     width = min(max(len(printable(folder)) for folder in folders), NAME_WIDTH)
     as_text = output_format != "json"
     with progress_line() as progress:
-        prepare = partial(prepare_process, plugins)
-        results = check_all(folders, settings, processes, prepare, progress)
+        work = partial(check_one, settings)
+        results = work_on_all(folders, work, lost, processes, plugins, progress)
         outcomes = each_shown(
             results,
             lambda one: (one.folder, [_line(one, width)] if as_text else [], one.diagnostics),

@@ -82,7 +82,6 @@ def command(
     from mcm_compiler.ci.batch import Settings
     from mcm_compiler.cli import output_files
     from mcm_compiler.cli.guard import Guard
-    from mcm_compiler.processes.foreign_code import diagnosed
     from mcm_compiler.variants.prepared_model import gives_figures
 
     if max_regression is None:
@@ -91,7 +90,7 @@ def command(
         raise click.UsageError("--max-regression needs --baseline")
     guard = Guard(junit, baseline, max_regression)
     sensitive = sensitivities or (html and gives_figures(options.passes))
-    settings = Settings(target, options, force, diagnosed, strict, html, sensitive)
+    settings = Settings(target, options, force, strict, html, sensitive)
     if options.cost_model is not None:
         from mcm_compiler.measuring.times_files import machine_notes
 
@@ -170,7 +169,7 @@ def _compile_one(
             )
     except Exception as error:
         if guard.reports():
-            guard.report([failure(Job(model, folder), settings.diagnose(error), start)], settings)
+            guard.report([failure(Job(model, folder), error, start)], settings)
         raise
     compiled = success(Job(model, folder), result, start, settings.strict)
     show_diagnostics(compiled.diagnostics)

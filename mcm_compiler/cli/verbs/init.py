@@ -32,10 +32,11 @@ def command(
     comment states the source of each. All others are guessed from their names: review those, then
     run `mcmc build`.
     """
-    from mcm_compiler.ci.processes import prepare_process
+    from mcm_compiler.ci.processes import work_on_all
     from mcm_compiler.cli.many_models import each_shown
     from mcm_compiler.cli.output_files import refuse_existing
-    from mcm_compiler.drafting.draft import draft_all, draft_text, list_folder
+    from mcm_compiler.drafting.draft import draft_text, list_folder, lost
+    from mcm_compiler.drafting.model_draft import draft_model
     from mcm_compiler.processes.staging import write_whole
     from mcm_compiler.project.records import FILE_NAME
 
@@ -44,7 +45,8 @@ def command(
     path = folder / FILE_NAME
     refuse_existing(path, force)
     with progress_line() as progress:
-        found = draft_all(folder, listing.models, jobs, partial(prepare_process, ()), progress)
+        work = partial(draft_model, folder)
+        found = work_on_all(listing.models, work, lost, jobs, progress=progress)
         drafts = each_shown(found, lambda draft: (draft.model, [], draft.faults))
     text = draft_text(path, named, drafts, listing)
     write_whole(path, text.encode())

@@ -18,7 +18,6 @@ from mcm_compiler.ci.checks import CheckSettings, check_one, exit_code, list_fol
 from mcm_compiler.cli.main import cli
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.processes.crash_journal import CrashJournal
-from mcm_compiler.processes.foreign_code import diagnosed
 
 TEXT = """<ir_version: 8, opset_import: ["": 17]>
 g (float[2,4] x) => (float[2,4] y) { y = Relu (x) }"""
@@ -123,7 +122,7 @@ def test_a_folder_without_output_folders_stands_for_itself(folders):
 
 
 def test_outcomes_travel_between_processes(folders):
-    settings = CheckSettings(1, 0, False, diagnosed)
+    settings = CheckSettings(1, 0, False)
     for folder in list_folders(["out"]):
         outcome = check_one(settings, folder)
         assert pickle.loads(pickle.dumps(outcome)) == outcome
