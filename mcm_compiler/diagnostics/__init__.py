@@ -8,19 +8,11 @@ code have; it is read when they are asked for. Stages collect diagnostics and ra
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, overload
 
-
-class Severity(enum.StrEnum):
-    """How bad it is: an error stops the compile, a warning and a note do not."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
-
+from mcm_compiler.diagnostics.catalog import Severity, entry_of
 
 _T = TypeVar("_T")
 
@@ -44,8 +36,6 @@ class _Stated(Generic[_T]):
             return None
         if (given := vars(of)[self._name]) is not None:
             return given
-        from mcm_compiler.diagnostics.catalog import entry_of
-
         entry = entry_of(of.code)
         return self._otherwise if entry is None else getattr(entry, self._name)
 

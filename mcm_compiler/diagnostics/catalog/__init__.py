@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from mcm_compiler.diagnostics import Severity
-
 _LABEL = re.compile(r"\n\*\*(Severity|Example|Hint|What to do):\*\* ")
 _SENTENCE = re.compile(r"\.(?:\s+(?=[A-Z`])|$)")
+
+
+class Severity(enum.StrEnum):
+    """How bad it is: an error stops the compile, a warning and a note do not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from functools import partial
 
 import pytest
 
-from mcm_compiler.processes import bounded_child, child_server
+from mcm_compiler.processes import bounded_child
 from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child, may_fork
 
 GROWTH_BYTES = 1 << 28
@@ -129,16 +129,16 @@ def server(monkeypatch):
     monkeypatch.setattr("os.fork", refuse)
     assert not may_fork()
     yield
-    if child_server._server is not None:
-        child_server._server.end()
-        child_server._server = None
+    if bounded_child._server is not None:
+        bounded_child._server.end()
+        bounded_child._server = None
 
 
 @pytest.mark.usefixtures("server")
 def test_where_libraries_have_threads_another_process_forks():
     text = "ab" * (1 << 20)
     assert answer_of_child(partial(str.encode, text), GROWTH_BYTES) == text.encode()
-    first = child_server._server.process.pid
+    first = bounded_child._server.process.pid
     deaths = {
         "SIGABRT": partial(os.abort),
         "exit status 1": partial(time.sleep, 0),
@@ -152,13 +152,13 @@ def test_where_libraries_have_threads_another_process_forks():
         answer_of_child(partial(bytes, GROWTH_BYTES * 4), GROWTH_BYTES)
     # One process serves all.
     assert answer_of_child(partial(bytes, 3), GROWTH_BYTES) == bytes(3)
-    assert child_server._server.process.pid == first
+    assert bounded_child._server.process.pid == first
 
 
 @pytest.mark.usefixtures("server")
 def test_a_server_that_died_is_started_again():
     assert answer_of_child(partial(bytes, 3), GROWTH_BYTES) == bytes(3)
-    os.kill(child_server._server.process.pid, signal.SIGKILL)
+    os.kill(bounded_child._server.process.pid, signal.SIGKILL)
     with pytest.raises(ChildDiedError, match="its server died"):
         answer_of_child(partial(bytes, 3), GROWTH_BYTES)
     assert answer_of_child(partial(bytes, 3), GROWTH_BYTES) == bytes(3)
@@ -170,8 +170,8 @@ def test_an_interrupt_takes_the_server_with_it(monkeypatch):
         raise KeyboardInterrupt
 
     assert answer_of_child(partial(bytes, 3), GROWTH_BYTES) == bytes(3)
-    process = child_server._server.process
-    monkeypatch.setattr(child_server, "read_all", interrupt)
+    process = bounded_child._server.process
+    monkeypatch.setattr(bounded_child, "read_all", interrupt)
     with pytest.raises(KeyboardInterrupt):
         answer_of_child(partial(time.sleep, 60), GROWTH_BYTES)
     assert process.returncode == -signal.SIGKILL

@@ -13,16 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+import numpy as np
+
 from mcm_compiler.components.extras import LEARN, require_learning
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.processes.jobs import Jobs, open_jobs
+from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import appended_file, write_whole
 from mcm_compiler.text.option_fields import at_least, checked
 from mcm_models import training_run
+from mcm_models.policy.layout import POLICIES
 from mcm_models.training_run import Tell
+from mcm_passes.families.ring.learning import tasks
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, transferring
-from mcm_passes.families.ring.learning.tasks import Score, fine_tuned, zero_shot
+from mcm_passes.families.ring.learning.tasks import Score, Task, best_so_far, zero_shot
 from mcm_passes.families.ring.learning.training_problems import (
     DEFAULT_DATA_SET,
     DataSet,
@@ -319,3 +324,26 @@ def _read_log(path: Path) -> list[_Scored]:
 def _append_line(path: Path, line: str) -> None:
     with appended_file(path) as stream:
         stream.write(line.encode())
+
+
+def fine_tuned(
+    checkpoint: bytes, recipe: Recipe, each: TrainingProblem, seed: int
+) -> tuple[str, float]:
+    """A checkpoint that goes on learning on one model; the model and its score.
+
+    Args:
+        checkpoint: content of the file.
+        recipe: how it learns.
+        each: the model.
+        seed: of the draws.
+    """
+    use_one_thread()
+    from mcm_passes.families.ring.learning.learner import PolicyLearner
+
+    weights, _ = POLICIES.parse(checkpoint, "checkpoint")
+    learner = PolicyLearner(recipe, weights)
+    task = Task.of(each.problem, recipe, each.rewards())
+    rng = np.random.default_rng(seed)
+    iterations = tasks.TUNING_SAMPLES // recipe.rollouts
+    rewards = [learner.iterate(task, rng).rewards for _ in range(iterations)]
+    return each.model, best_so_far(np.concatenate(rewards))

@@ -245,29 +245,6 @@ def zero_shot(
     return Score.of(by_model)
 
 
-def fine_tuned(
-    checkpoint: bytes, recipe: Recipe, each: TrainingProblem, seed: int
-) -> tuple[str, float]:
-    """A checkpoint that goes on learning on one model; the model and its score.
-
-    Args:
-        checkpoint: content of the file.
-        recipe: how it learns.
-        each: the model.
-        seed: of the draws.
-    """
-    use_one_thread()
-    from mcm_passes.families.ring.learning.learner import PolicyLearner
-
-    weights, _ = POLICIES.parse(checkpoint, "checkpoint")
-    learner = PolicyLearner(recipe, weights)
-    task = Task.of(each.problem, recipe, each.rewards())
-    rng = np.random.default_rng(seed)
-    iterations = TUNING_SAMPLES // recipe.rollouts
-    rewards = [learner.iterate(task, rng).rewards for _ in range(iterations)]
-    return each.model, best_so_far(np.concatenate(rewards))
-
-
 def best_so_far(rewards: Floats) -> float:
     """Mean over the samples of the best reward up to each: the area under a search's curve."""
     return float(np.maximum.accumulate(rewards).mean())

@@ -14,7 +14,8 @@ import pytest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.jobs import MAX_LOSSES, Jobs, open_jobs
 from mcm_models.policy.layout import POLICIES, PolicyCard, initial_weights
-from mcm_passes.families.ring.learning.tasks import fine_tuned, zero_shot
+from mcm_passes.families.ring.learning.partition_policy_trainer import fine_tuned
+from mcm_passes.families.ring.learning.tasks import zero_shot
 
 NUM_JOBS = 6
 
