@@ -32,6 +32,10 @@ QUIET = 0.1
 """Share of inferences, and of the runs of a node, that nothing disturbs: another process on the
 machine only adds to the others."""
 
+PAUSED_US = 2000.0
+"""Elapsed time of a node in which a busy machine gives the core to others in almost each run: Linux
+does so after about 3 ms."""
+
 _FEWEST = 5
 _COPIED_BYTES = 1 << 22
 _SUFFIX = "_kernel_time"
@@ -89,15 +93,10 @@ class OnnxRuntimeDevice(MeasuringDevice):
             except Exception as error:  # the runtime raises a type of its own per status code
                 message = f"onnxruntime {ort.__version__} fails: {' '.join(str(error).split())}"
                 raise CompileError.of("MCM-V001", message[:500], at=model.name) from error
-            executed = onnx.load(str(optimised), load_external_data=False)
+            executed = onnx.load(str(optimised), load_external_data=False).SerializeToString()
         wall_us = {name: _typical(durations, len(inputs)) for name, durations in samples.items()}
-        scale = seconds / max(math.fsum(wall_us.values()), 1e-9)
         return Profile(
-            seconds,
-            outputs,
-            runs * len(inputs),
-            {name: us * scale for name, us in wall_us.items()},
-            executed.SerializeToString(),
+            seconds, outputs, runs * len(inputs), computing_s(wall_us, seconds), executed
         )
 
     def copy_bytes_per_s(self) -> float:
@@ -157,6 +156,20 @@ def _typical(durations: Sequence[int], inputs: int) -> float:
         ordered = np.sort(np.asarray(durations[inputs + 1 + first :: inputs] or durations))
         found.append(float(ordered[: math.ceil(len(ordered) * QUIET)].mean()))
     return float(np.mean(found)) + 0.5
+
+
+def computing_s(wall_us: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """Elapsed times of nodes, scaled to the CPU seconds of all.
+
+    Where that is less, others had the core meanwhile: of long nodes in each run, so that these are
+    scaled alone, and of short ones in none of the runs that count.
+    """
+    short_s = 1e-6 * math.fsum(us for us in wall_us.values() if us < PAUSED_US)
+    all_s = 1e-6 * max(math.fsum(wall_us.values()), 1e-9)
+    if short_s < seconds < all_s:
+        long = (seconds - short_s) / (all_s - short_s)
+        return {n: 1e-6 * us * (1.0 if us < PAUSED_US else long) for n, us in wall_us.items()}
+    return {name: 1e-6 * us * seconds / all_s for name, us in wall_us.items()}
 
 
 def _processor() -> str:

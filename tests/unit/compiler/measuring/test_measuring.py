@@ -43,7 +43,7 @@ from mcm_compiler.measuring.times_files import (
 from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.processes import bounded_child
 from mcm_compiler.processes.bounded_child import ChildDiedError
-from mcm_hardware.measured_times.onnxruntime_device import OnnxRuntimeDevice
+from mcm_hardware.measured_times.onnxruntime_device import OnnxRuntimeDevice, computing_s
 from tools.figure_mutations import refusal, rehash
 
 MODEL = "zoo:plain-cnn{image_size=16,stages=2,blocks=1,width=16}"
@@ -149,6 +149,13 @@ def test_spread_is_what_two_measurements_may_differ_by(tmp_path: Path) -> None:
     for one in measure_folder(open_folder(tmp_path / "out"), Unsteady(sessions)).kernels:
         assert one.seconds / 2e-6 == pytest.approx(round(one.seconds / 2e-6))
         assert one.spread == pytest.approx(4 / 3 / (2 * math.sqrt(3)))
+
+
+def test_pauses_of_long_nodes_do_not_shorten_short_ones() -> None:
+    found = computing_s({"short": 500.0, "long": 9000.0, "other": 6000.0}, 8e-3)
+    assert found == pytest.approx({"short": 0.5e-3, "long": 4.5e-3, "other": 3e-3})
+    all_short = computing_s({"a": 500.0, "b": 1000.0}, 1.2e-3)
+    assert all_short == pytest.approx({"a": 0.4e-3, "b": 0.8e-3})
 
 
 def test_measurement_goes_on_after_a_crash(
