@@ -85,19 +85,16 @@ class OnnxRuntimeDevice(MeasuringDevice):
                 )
                 outputs, once_s = _first_runs(session, inputs)
                 runs = _number_of_runs(once_s)
-                for _ in range(runs):
-                    for feeds in inputs:
-                        session.run(None, feeds)
+                for feeds in [*inputs] * runs:
+                    session.run(None, feeds)
                 samples = _node_samples(Path(session.end_profiling()))
                 seconds = float(np.mean([_quiet_s(session, feeds, runs) for feeds in inputs]))
             except Exception as error:  # the runtime raises a type of its own per status code
                 message = f"onnxruntime {ort.__version__} fails: {' '.join(str(error).split())}"
                 raise CompileError.of("MCM-V001", message[:500], at=model.name) from error
             executed = onnx.load(str(optimised), load_external_data=False).SerializeToString()
-        wall_us = {name: _typical(durations, len(inputs)) for name, durations in samples.items()}
-        return Profile(
-            seconds, outputs, runs * len(inputs), computing_s(wall_us, seconds), executed
-        )
+        walls = {name: _typical(durations, len(inputs)) for name, durations in samples.items()}
+        return Profile(seconds, outputs, runs * len(inputs), computing_s(walls, seconds), executed)
 
     def copy_bytes_per_s(self) -> float:
         """Rate of copies in memory, the best of several."""
