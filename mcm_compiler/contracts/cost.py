@@ -52,6 +52,9 @@ class NodeCost:
         measured_s: the part of `seconds` that was measured.
         deviation_s: by how much `seconds` may be off; 0 where that is unknown.
         trip: the round trip of ops that run on the host; None of those that the chip runs.
+        engines_s: how long each engine is busy, at the speed of `seconds`; None where the model
+            has no engines.
+        lane_ops: operations of one lane of the vector unit, products left out.
     """
 
     flops: float
@@ -65,6 +68,8 @@ class NodeCost:
     measured_s: float = 0.0
     deviation_s: float = 0.0
     trip: HostTrip | None = None
+    engines_s: Mapping[Engine, float] | None = None
+    lane_ops: int = 0
 
 
 class OpCosts(Protocol):

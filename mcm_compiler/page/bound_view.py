@@ -9,7 +9,13 @@ from typing import Any
 from mcm_compiler.page.contents import Compiled, Section, Table, View
 from mcm_compiler.page.scatter import Dot, scatter
 from mcm_compiler.report.cost_section import STORAGE_SECTION
-from mcm_compiler.report.details import added_cells, details_of
+from mcm_compiler.report.details import (
+    KERNEL_HEADS,
+    added_cells,
+    details_of,
+    kernel_cells,
+    kernel_title,
+)
 from mcm_compiler.report.hardware.sensitivity_section import (
     SENSITIVITY_HEADS,
     SENSITIVITY_SECTION,
@@ -17,7 +23,7 @@ from mcm_compiler.report.hardware.sensitivity_section import (
     sensitivity_table,
 )
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
-from mcm_compiler.report.sentences import DIVISION_SECTION, kernel_phrase
+from mcm_compiler.report.sentences import DIVISION_SECTION
 from mcm_compiler.report.state_section import SIZE_HEADS, SIZE_TITLE, size_table, state_rows
 from mcm_compiler.report.verdict import claims, words
 from mcm_compiler.text.headline import line_text
@@ -30,18 +36,9 @@ def bottleneck_section(compiled: Compiled) -> Section | None:
     if worst is None:
         return None
     tables: list[Table] = []
-    if ops := worst["heaviest_ops"]:
-        rows = [
-            (
-                kernel_phrase(op),
-                str(op["ops"]),
-                seconds_text(op["seconds"]),
-                percent_text(op["seconds"] / worst["busy_s"] if worst["busy_s"] else None),
-            )
-            for op in ops
-        ]
-        heads = ("kernel", "ops", "time", "of the chip's work")
-        tables.append(Table(heads, tuple(rows), frozenset({1, 2, 3}), "Longest kernels"))
+    if rows := kernel_cells(worst):
+        title = kernel_title(compiled.report)
+        tables.append(Table(KERNEL_HEADS, tuple(rows), frozenset(range(1, 7)), title))
     if tensors := worst["heaviest_tensors"]:
         rows = [(t["name"], bytes_text(t["bytes"])) for t in tensors]
         tables.append(Table(("tensor", "size"), tuple(rows), frozenset({1}), "Largest tensors"))

@@ -17,6 +17,7 @@ from mcm_compiler.contracts.program import (
     SimulationResult,
     Transfer,
 )
+from mcm_compiler.contracts.target import Target, cost_model_on
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
@@ -97,7 +98,10 @@ def share(busy_s: float, simulation: SimulationResult) -> float | None:
 
 
 def heaviest_ops(
-    program: ChipProgram | None, count: int, graph: ir.Graph | None = None
+    program: ChipProgram | None,
+    count: int,
+    graph: ir.Graph | None = None,
+    target: Target | None = None,
 ) -> list[OpRow]:
     """The kernels that take a chip's time, longest first; ties in program order.
 
@@ -105,10 +109,24 @@ def heaviest_ops(
         program: of the chip.
         count: how many to return.
         graph: the chip's model, which has the types of ops.
+        target: says how long they keep each engine busy.
     """
     kernels = sorted(program.kernels, key=lambda kernel: -kernel.duration_s) if program else []
-    types = {node.name: node.op_type for node in graph or ()}
-    return [_kernel_row(kernel, types) for kernel in kernels[:count]]
+    nodes = {node.name: node for node in graph or ()}
+    types = {name: node.op_type for name, node in nodes.items()}
+    rows = [_kernel_row(kernel, types) for kernel in kernels[:count]]
+    if program is not None and target is not None:
+        model, speeds = cost_model_on(target, program.chip), target.limits.chip_speed
+        speed = speeds[program.chip] if speeds else 1.0
+        for row, kernel in zip(rows, kernels, strict=False):
+            # A mapped chip is one kernel, whose ops are no launches of their own.
+            if kernel.latency_s == 0.0 and all(name in nodes for name in kernel.nodes):
+                cost = model.group_cost([nodes[name] for name in kernel.nodes])
+                row["launch_s"] = kernel.launch_s
+                if (busy := cost.engines_s) is not None:
+                    row["engines_s"] = {name: s / speed for name, s in busy.items()}
+                    row["lane_ops"] = cost.lane_ops
+    return rows
 
 
 def _kernel_row(kernel: Kernel, types: Mapping[str | None, str]) -> OpRow:

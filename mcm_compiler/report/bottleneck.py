@@ -15,7 +15,7 @@ from mcm_compiler.contracts.program import (
     LoweredProgram,
     SimulationResult,
 )
-from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.contracts.target import PackageLimits, Target
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
 from mcm_compiler.report import activity
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from mcm_compiler.report.records.activity import Bottleneck, MoveRow, PinnedMoveRow
 
 LISTED = 3
-"""Ops or tensors that the bottleneck names."""
+"""Moves or tensors that the bottleneck names."""
+
+KERNELS_LISTED = 8
+"""Kernels of the limiting chip that it names."""
 
 ALWAYS_BUSY = 0.995
 """From this share of the period on a resource sets the rate by itself."""
@@ -51,6 +54,7 @@ def find_bottleneck(
     limits: PackageLimits | None = None,
     graphs: Mapping[int, ir.Graph] | None = None,
     certificate: Certificate | None = None,
+    target: Target | None = None,
 ) -> Bottleneck | None:
     """The busiest chip or link with its heaviest ops or tensors; None where nothing was busy.
 
@@ -64,6 +68,7 @@ def find_bottleneck(
         graphs: the chips' models by chip. With `limits`, `program` and `certificate` they say
             which moves of ops would help, and what they take.
         certificate: what was placed and where, for one pipeline.
+        target: the package, which knows the engines.
     """
     resources: list[ChipActivity | LinkActivity] = [*simulation.chips, *simulation.links]
     if not resources:
@@ -87,7 +92,7 @@ def find_bottleneck(
         found["chip"] = worst.chip
         chips = {chip.chip: chip for chip in program.chips} if program else {}
         own, graph = chips.get(worst.chip), (graphs or {}).get(worst.chip)
-        found["heaviest_ops"] = activity.heaviest_ops(own, LISTED, graph)
+        found["heaviest_ops"] = activity.heaviest_ops(own, KERNELS_LISTED, graph, target)
         heaviest = max(own.kernels if own else (), key=lambda k: k.duration_s, default=None)
     else:
         found["source"], found["destination"] = worst.source, worst.destination

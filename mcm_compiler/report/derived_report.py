@@ -360,7 +360,7 @@ def _bottleneck(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Any:
     machine = machine_of(sources.target)
     certificate = None if assumptions_of(graphs.values()) else sources.certificate
     return bottleneck.find_bottleneck(
-        sources.simulation, sources.program, machine, limits, graphs, certificate
+        sources.simulation, sources.program, machine, limits, graphs, certificate, sources.target
     )
 
 

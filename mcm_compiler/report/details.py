@@ -8,7 +8,7 @@ from typing import Any
 from mcm_compiler.report import cost_section, host_section, objective_section, sentences
 from mcm_compiler.report.advice.replica_limit import limit_sentence
 from mcm_compiler.report.hardware.energy_section import area_sentence, energy_sentence
-from mcm_compiler.text.units import bytes_text, percent_text, seconds_text
+from mcm_compiler.text.units import UNKNOWN, bytes_text, percent_text, seconds_text
 
 
 def details_of(report: Mapping[str, Any]) -> dict[str, str]:
@@ -35,6 +35,31 @@ def details_of(report: Mapping[str, Any]) -> dict[str, str]:
         "diagnostics": (rows := report["diagnostics"]) and sentences.diagnostics_sentence(rows),
     }
     return {label: text for label, text in found.items() if text}
+
+
+KERNEL_HEADS = ("kernel", "time", "launch", "array", "vector", "SRAM", "lane ops")
+
+
+def kernel_cells(worst: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
+    """The longest kernels of a bottleneck's chip as texts in the order of `KERNEL_HEADS`."""
+    return [
+        (
+            sentences.kernel_phrase(op),
+            seconds_text(op["seconds"]),
+            seconds_text(op.get("launch_s")),
+            *(seconds_text(busy.get(engine)) for engine in ("array", "vector", "memory")),
+            f"{op['lane_ops']:,}" if "lane_ops" in op else UNKNOWN,
+        )
+        for op in (worst["heaviest_ops"] if worst else ())
+        if op["seconds"] > 0  # views take none
+        for busy in [op.get("engines_s") or {}]
+    ]
+
+
+def kernel_title(report: Mapping[str, Any]) -> str:
+    """The title of that table: which chip, and under which model its engines are busy."""
+    where = f"Longest kernels of chip {report['bottleneck']['chip']}"
+    return f"{where} (engines under the cost model '{report['cost_model']}')"
 
 
 LINK_HEADS = ("from", "to", "busy", "time", "per inference", "queueing")

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mcm_compiler.additions import shown_by
-from mcm_compiler.report.details import LINK_HEADS, added_cells, details_of, link_cells
+from mcm_compiler.report.details import (
+    KERNEL_HEADS,
+    LINK_HEADS,
+    added_cells,
+    details_of,
+    kernel_cells,
+    link_cells,
+)
 from mcm_compiler.report.hardware.sensitivity_section import (
     SENSITIVITY_HEADS,
     SENSITIVITY_SECTION,
@@ -82,10 +89,10 @@ def render_markdown(report: Mapping[str, Any]) -> str:
 def _sections(report: Mapping[str, Any], listed: int) -> Iterator[list[str]]:
     """Each section as lines from its blank line on, the most important ones first."""
     if (bottleneck := report["bottleneck"]) is not None:
-        ops = [(kernel_phrase(o), seconds_text(o["seconds"])) for o in bottleneck["heaviest_ops"]]
         tensors = [(t["name"], bytes_text(t["bytes"])) for t in bottleneck["heaviest_tensors"]]
         lines = ["", "## Bottleneck", "", escaped(bottleneck["text"]), ""]
-        lines += _table(("op", "time"), ops) + _table(("tensor", "size"), tensors)
+        lines += _listed(KERNEL_HEADS, kernel_cells(bottleneck), listed)
+        lines += _table(("tensor", "size"), tensors)
         yield lines + _moves(bottleneck)
     more = [row for row in report.get(SENSITIVITY_SECTION) or () if row["factor"] > 1]
     changed = sensitivity_table({SENSITIVITY_SECTION: more})

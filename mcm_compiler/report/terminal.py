@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcm_compiler.report import chip_bars, sentences, state_section
-from mcm_compiler.report.details import details_of
+from mcm_compiler.report.details import KERNEL_HEADS, details_of, kernel_cells, kernel_title
 from mcm_compiler.report.hardware import sensitivity_section
 from mcm_compiler.report.verdict import claims
 from mcm_compiler.text.headline import Headline, labelled_view
-from mcm_compiler.text.styled import Group, Text, View, plain_lines
+from mcm_compiler.text.styled import Group, Text, View, fitted, plain_lines
 from mcm_compiler.text.units import count_text, printable_data, rate_text, seconds_text
 
 PLAIN_WIDTH = 100
@@ -59,6 +59,11 @@ def report_view(
     ]
     parts: list[View] = [first_screen, Text(), labelled_view(details, width)]
     links, bottleneck = report["links"], report["bottleneck"]
+    if rows := kernel_cells(bottleneck):
+        title = kernel_title(report)
+        parts += [Text(), Text(f" {title[0].lower()}{title[1:]}:", style="dim")]
+        for lines in fitted([KERNEL_HEADS, *rows], width - 1):
+            parts += [Text(f" {line}") for line in lines]
     if rows := sensitivity_section.sensitivity_table(report):
         lines = sensitivity_section.aligned(sensitivity_section.SENSITIVITY_HEADS, rows, width)
         parts += [Text(), Text(" what if, with all else equal:", style="dim")]

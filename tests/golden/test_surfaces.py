@@ -38,6 +38,14 @@ def test_surfaces_of_a_ring_agree_and_its_claim_is_true(ring):
     assert verdict_claims.bound_and_reached(low)[0] <= verdict_claims.bound_and_reached(high)[1]
 
 
+def test_the_time_of_a_kernel_follows_from_its_row(ring):
+    worst = json.loads((ring[0] / "report.json").read_text())["bottleneck"]
+    assert 1 <= len(worst["heaviest_ops"]) <= 8
+    for row in filter(lambda row: row["seconds"] > 0, worst["heaviest_ops"]):  # views take none
+        assert row["seconds"] == pytest.approx(row["launch_s"] + max(row["engines_s"].values()))
+        assert row["lane_ops"] > 0 or row["engines_s"]["vector"] == 0
+
+
 @pytest.mark.parametrize("family", ["mesh", "fabric"])
 def test_surfaces_of_other_families_agree_and_their_claims_are_true(family, tmp_path):
     low, high = verdict_claims.pair(MODEL, family, tmp_path)

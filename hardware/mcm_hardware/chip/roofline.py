@@ -228,8 +228,10 @@ class Roofline:
         """
 
         def cost() -> NodeCost:
-            found = self._reference_cost(nodes)
-            return replace(found, seconds=found.seconds / self.chip.speed)
+            found, speed = self._reference_cost(nodes), self.chip.speed
+            busy = found.engines_s
+            scaled = busy and {engine: seconds / speed for engine, seconds in busy.items()}
+            return replace(found, seconds=found.seconds / speed, engines_s=scaled)
 
         return once(self._known, nodes, cost)
 
@@ -266,6 +268,8 @@ class Roofline:
             seconds=self.chip.launch_s + busy[engine],
             bound_by=engine if busy[engine] > 0 else "none",
             modelled=work.modelled,
+            engines_s=busy,
+            lane_ops=work.lane_ops,
         )
 
     def _control_flow_or_node_cost(self, node: ir.Node) -> NodeCost:

@@ -255,7 +255,7 @@ def simulation_data(simulation: SimulationResult, opened: gate.OpenedFolder) -> 
         "period_s": period_s,
         "latency_s": simulation.latency_s,
         "bottleneck": bottleneck.find_bottleneck(
-            simulation, program, machine, limits, graphs, opened.certificate
+            simulation, program, machine, limits, graphs, opened.certificate, target
         ),
         "chips": activity.chip_rows(simulation, program, graphs, limits.sram_bytes),
         "links": activity.link_rows(simulation),

@@ -29,6 +29,10 @@ class OpRow(TypedDict):
             of earlier releases lack it.
         layer: path that the names of these ops share; the name of the first where they share none.
             Likewise.
+        launch_s: part of seconds that is launch overhead. Missing where nothing was split.
+        engines_s: under cost_model, how long each engine is busy with it; they overlap. Likewise,
+            and missing where the model has no engines.
+        lane_ops: operations of one lane of the vector unit, products left out. Likewise.
     """
 
     name: str
@@ -36,6 +40,9 @@ class OpRow(TypedDict):
     seconds: Amount
     kinds: NotRequired[list[str]]
     layer: NotRequired[str]
+    launch_s: NotRequired[Amount]
+    engines_s: NotRequired[dict[str, Amount]]
+    lane_ops: NotRequired[Size]
 
 
 LoadedTensor = TypedDict("LoadedTensor", {"name": str, "bytes": Size})
@@ -116,7 +123,7 @@ class Bottleneck(TypedDict):
         share_of_period: busy_s / period_s.
         sets_period: whether it is busy all the time. Where not, the period comes from a cycle of
             waits; the text names their kind.
-        heaviest_ops: longest ops of the chip, at most three.
+        heaviest_ops: longest kernels of the chip, at most eight.
         heaviest_tensors: largest tensors on the link, at most three.
         moves: moves of ops to other chips that make the package faster, the best first, at most
             three; whatever the bottleneck is. Empty where none does.

@@ -54,7 +54,7 @@ simulator.
 
 Convolutional models with small inner dimensions differ more: single kernels take up to twice their
 analytic time, because of
-[what the cycle model adds](../explanation/simulator.md#how-the-numbers-are-used). Only the
+[what the cycle model adds](../explanation/kernel-work.md). Only the
 simulator has latencies and memory plans.
 
 ## Why partitions are rejected
