@@ -105,6 +105,7 @@ KINDS: dict[str, Kind] = {
         Kind("problem-model", "object", f"{_CORE}.proofs:ProblemModel", "`mcmc check`"),
         Kind("trainer", "class", f"{_CORE}.training:Trainer", "`mcmc train NAME`",
              listing="mcmc train"),
+        Kind("verb", "object", "click:Command", "`mcmc VERB`", "", "", "mcmc --help"),
         Kind("zoo", "class", f"{_CORE}.zoo:ModelBuilder", "`zoo:NAME`", "zoo model", "zoo",
              "mcmc zoo"),
     )
@@ -160,7 +161,7 @@ _BROUGHT = {
     "mcm_passes.mapping.device_placement": "placement-cost.device-* verb.partition",
     "mcm_passes.parallelism.clusters": "addition.clusters",
     "mcm_passes.parallelism.deep_q": "planner.auto-map-dqn",
-    "mcm_models.zoo": "zoo.*",
+    "mcm_models.zoo": "zoo.* verb.zoo",
 }
 
 

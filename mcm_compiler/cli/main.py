@@ -38,7 +38,6 @@ PIPE_EXIT = 141
 VERBS = {
     "compile": "Compile an ONNX model for a package of chips.",
     "build": "Compile all models of a project for all its targets.",
-    "init": "Write a first project file for a folder of models.",
     "check": "Re-prove a compiled folder, from its files alone.",
     "run": "Run a compiled folder on inputs from an .npz file.",
     "measure": "Measure the kernels of a model on a device.",
@@ -51,78 +50,82 @@ VERBS = {
     "passes": "List the passes and their options.",
     "parallelize": "Plan data, operator and pipeline parallelism of a model.",
     "explore": "Sweep a target's parameters, and show the Pareto front.",
-    "partition": "Place the operators of a problem file on devices.",
-    "place": "Place the ops of a model on the CPUs and GPUs of one machine.",
     "strategies": "List the partition strategies.",
     "placers": "List the placers of mcmc place.",
     "costs": "List the cost models.",
     "train": "Train a learned component, such as the partitioning policy.",
     "opt": "Run passes on a model and print the result.",
-    "zoo": "List the models of the zoo, or write one to a file.",
     "new": "Write a plug-in template with tests.",
     "explain": "Explain a diagnostic code.",
     "completion": "Print the completion script of a shell.",
     "version": "Show the versions of the compiler and its dependencies.",
 }
-"""All verbs with their help line."""
+"""The verbs of the core with their help lines; all others are found through entry points."""
 
 _VERBS = "mcm_compiler.cli.verbs"
 
-_LISTINGS = ("targets", "zoo")
 _COMPONENTS = ("costs", "explain", "passes", "placers", "strategies", "version")
 
 
 def command_of(verb: str) -> click.Command:
-    """The command of a verb, whose module is imported."""
+    """The command of a verb, whose module is imported.
+
+    Raises:
+        click.UsageError: for a verb of a package that is not installed, or of none.
+        CompileError: MCM-X003, MCM-X008 for an entry point that gives no command.
+    """
     if verb in _COMPONENTS:
         return getattr(importlib.import_module(f"{_VERBS}.listings.components"), verb)
-    module = f"{_VERBS}.listings.{verb}" if verb in _LISTINGS else f"{_VERBS}.{verb}"
-    try:
-        return importlib.import_module(module).command
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise
-        from mcm_compiler.plugin_kinds import lacking_package
+    if verb in VERBS:
+        listing = "listings." if verb == "targets" else ""
+        return importlib.import_module(f"{_VERBS}.{listing}{verb}").command
+    from mcm_compiler.plugin_kinds import lacking_package
+    from mcm_compiler.registry import REGISTRIES
 
-        package = lacking_package(f"verb.{verb}") or module
+    if verb in REGISTRIES["verb"]:
+        return REGISTRIES["verb"].get(verb)
+    if package := lacking_package(f"verb.{verb}"):
         raise click.UsageError(
             f"The verb '{verb}' comes with the package {package}, which is not installed."
-        ) from error
+        )
+    near = difflib.get_close_matches(verb, all_verbs(), n=2, cutoff=0.72)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise click.UsageError(f"There is no verb '{verb}'.{hint}", click.get_current_context(True))
+
+
+def all_verbs() -> list[str]:
+    """The verbs of the core, and behind them those of products and plug-ins; none is imported."""
+    from mcm_compiler.registry import REGISTRIES
+
+    return [*VERBS, *REGISTRIES["verb"].names_at_hand()]
 
 
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
+        return all_verbs()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
+        if cmd_name.startswith("-") or (ctx.resilient_parsing and cmd_name not in all_verbs()):
             return None
         return command_of(cmd_name)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in VERBS and not name.startswith("-") and not ctx.resilient_parsing:
-            near = difflib.get_close_matches(name, VERBS, n=2, cutoff=0.72)
-            hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise click.UsageError(f"There is no verb '{name}'.{hint}", ctx)
-        return super().resolve_command(ctx, args)
-
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Verbs with their help lines, without importing them; options where one is begun."""
+        """Verbs, without importing them; options where one is begun."""
         verbs = [
-            CompletionItem(name, help=line)
-            for name, line in VERBS.items()
+            CompletionItem(name, help=VERBS.get(name))
+            for name in all_verbs()
             if name.startswith(incomplete)
         ]
         return verbs if verbs else click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        lines = {
+            name: VERBS.get(name) or command_of(name).get_short_help_str(64) for name in all_verbs()
+        }
         with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+            formatter.write_dl(list(lines.items()))
 
     def main(
         self, args: Sequence[str] | None = None, prog_name: str | None = None, *_: Any, **extra: Any

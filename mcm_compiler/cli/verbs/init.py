@@ -26,11 +26,11 @@ def command(
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
-    """Write FOLDER/mcmc.toml, which lists all models in FOLDER with sizes for their inputs.
+    """Write a first project file for a folder of models.
 
-    Sizes come from test data next to a model, from its weights, and from runs in onnxruntime; a
-    comment states the source of each. All others are guessed from their names: review those, then
-    run `mcmc build`.
+    FOLDER/mcmc.toml lists all models in FOLDER with sizes for their inputs. Sizes come from test
+    data next to a model, from its weights, and from runs in onnxruntime; a comment states the
+    source of each. All others are guessed from their names: review those, then run `mcmc build`.
     """
     from mcm_compiler.ci.processes import work_on_all
     from mcm_compiler.cli.many_models import each_shown

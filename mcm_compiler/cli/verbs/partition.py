@@ -50,9 +50,10 @@ def command(
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
-    """Place the operators of PROBLEM, a JSON file, on accelerators and CPUs.
+    """Place the operators of a problem file on devices.
 
-    The file has the input format of Tarnawski et al. 2020. Prints the period or latency, the device
+    PROBLEM is a JSON file in the input format of Tarnawski et al. 2020; devices are accelerators
+    and CPUs. Prints the period or latency, the device
     of each operator, and a proven lower bound.
     """
     from mcm_compiler.cli.output_files import write_assignment

@@ -50,10 +50,11 @@ def command(
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
-    """Place the ops of MODEL, a file or zoo:NAME, on the CPUs and GPUs of one machine.
+    """Place the ops of a model on the CPUs and GPUs of one machine.
 
-    Prints the time of a step and a proven lower bound. The output folder has the device of each op,
-    settings for onnxruntime and OpenVINO, and a model for each segment of the step.
+    MODEL is a file or zoo:NAME. Prints the time of a step and a proven lower bound. The output
+    folder has the device of each op, settings for onnxruntime and OpenVINO, and a model for each
+    segment of the step.
     """  # fmt: skip
     from mcm_compiler.artifact.layout import page_path
     from mcm_compiler.cli.output_files import refuse_existing

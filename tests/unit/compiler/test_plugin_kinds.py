@@ -188,5 +188,7 @@ def test_parts_of_a_missing_product_lead_to_its_package(monkeypatch: pytest.Monk
     with pytest.raises(CompileError) as caught:
         TARGETS.get("box-of-mine")
     assert "mcm_hardware.families.box, which is not installed" in caught.value.diagnostics[0].hint
-    with pytest.raises(click.UsageError, match="comes with the package"):
-        command_of("fly")
+    monkeypatch.setitem(REGISTRIES, "verb", Registry(KINDS["verb"]))
+    monkeypatch.setattr("mcm_compiler.registry.installed_entries", lambda kind: [])
+    with pytest.raises(click.UsageError, match=r"comes with the package mcm_compiler\.placed"):
+        command_of("place")

@@ -22,7 +22,10 @@ def command(
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:
-    """List the zoo, show the options of NAME, or write NAME{option=value,...} to a file."""
+    """List the models of the zoo, or write one to a file.
+
+    NAME alone shows its options; NAME{option=value,...} -o FILE writes it.
+    """
     if name is None:
         if output is not None:
             raise click.UsageError("-o needs the name of a model")
