@@ -70,20 +70,25 @@ def run_chain(
         part = classes if isinstance(classes, ClassRuns) else None
         dealt = part.classes if part else range(cast("int", classes))
         names = [class_name(name, k) for k in dealt for name in outputs]
-        rounds = [
-            {
-                class_name(name, k): array
-                for at, k in enumerate(dealt, first)
-                for name, array in batches[at % len(batches)].items()
-            }
-            for first in range(0, len(batches), len(dealt))
-        ]
+        rounds = in_rounds(batches, dealt)
         if part is not None:
             wires = [wire for wire in wires if (wire.source, wire.tensor) in part.tensors]
         made = _run(folder, chips, wires, names, rounds, stock=stock, part=part is not None)
         places = [(i // len(dealt), dealt[i % len(dealt)]) for i in range(len(batches))]
         return [{name: made[i][class_name(name, k)] for name in outputs} for i, k in places]
     return _run(folder, chips, wires, outputs, batches, stock=stock, states=states)
+
+
+def in_rounds(batches: Sequence[Mapping[str, Any]], classes: Sequence[int]) -> list[dict[str, Any]]:
+    """Inputs of rounds, whose classes take batches in turn."""
+    return [
+        {
+            class_name(name, k): array
+            for at, k in enumerate(classes, first)
+            for name, array in batches[at % len(batches)].items()
+        }
+        for first in range(0, len(batches), len(classes))
+    ]
 
 
 def _run(

@@ -29,23 +29,6 @@ DEFAULT_SEEDS = 2
 
 
 @dataclass(frozen=True)
-class CheckSettings:
-    """Settings that all checks of a batch share.
-
-    Attributes:
-        seeds: number of random inputs that are compared; None for the default of `check`.
-        seed: the first.
-        strict: whether what is not proven fails a folder.
-        model: path or `zoo:NAME` of the model that all of the folders were made from, or None.
-    """
-
-    seeds: int | None
-    seed: int
-    strict: bool
-    model: str | None = None
-
-
-@dataclass(frozen=True)
 class CheckOutcome:
     """Outcome of one folder.
 
@@ -54,7 +37,7 @@ class CheckOutcome:
         data: the verdict in the form of `--format json`; None where nothing could be read.
         diagnostics: all of them.
         holds: whether every step passed.
-        open: whether something is not proven, and `strict` asks for it.
+        open: whether something is not proven, and that is asked for.
         line: the verdict in a few words.
         seconds: that the check took.
     """
@@ -105,24 +88,20 @@ def _inside(top: str) -> list[str]:
     return [str(path) for path in sorted(found, key=lambda path: path.parts)]
 
 
-def check_one(
-    settings: CheckSettings, folder: str, inputs: Sequence[Path] = (), **further: Any
-) -> CheckOutcome:
+def check_one(folder: str, *, strict: bool, **asked: Any) -> CheckOutcome:
     """Checks one folder; every failure becomes diagnostics.
 
     Args:
-        settings: common to all folders.
         folder: to check.
-        inputs: `.npz` files to compare outputs on as well.
-        further: arguments of the check.
+        strict: whether what is not proven fails it.
+        asked: arguments of `check`.
     """
     start = time.perf_counter()
     try:
-        asked = {"model": settings.model, "seeds": settings.seeds, "seed": settings.seed}
-        report = check(folder, inputs=inputs, **asked, **further)
+        report = check(folder, **asked)
     except Exception as error:
         return failure(folder, diagnosed(error), time.perf_counter() - start)
-    return outcome_of(folder, report, settings.strict, time.perf_counter() - start)
+    return outcome_of(folder, report, strict, time.perf_counter() - start)
 
 
 def check(

@@ -59,10 +59,6 @@ class Solution:
         asked = [least for other, least in self.least.items() if self.first(other) == first]
         return max(asked, key=lambda least: least.size, default=None)
 
-    def sizes(self) -> dict[str, int]:
-        """The sizes that are known, by key."""
-        return {key: found.size for key, found in self.found.items()}
-
     def take(self, equations: Iterable[Equation]) -> bool:
         """Learns from equations; of those that contradict each other the first counts."""
         changed = False
@@ -74,7 +70,7 @@ class Solution:
             known = [side for side in sides if isinstance(side, int)]
             symbols = [side for side in sides if isinstance(side, str)]
             if len(known) == 1 and 0 < known[0] <= MAX_SIZE:
-                self._set(symbols[0], Found(known[0], equation.reason))
+                self.found[symbols[0]] = Found(known[0], equation.reason)
                 changed = True
             elif len(symbols) == 2 and symbols[0] != symbols[1]:
                 self.equal[max(symbols)] = min(symbols)
@@ -83,16 +79,11 @@ class Solution:
 
     def give(self, key: str, found: Found) -> None:
         """Sets the size of a symbol that has none, and of all that equal it."""
-        first = self.first(key)
-        if first not in self.found:
-            self._set(first, found)
+        self.found.setdefault(self.first(key), found)
 
     def _value(self, key: str) -> int | str:
         first = self.first(key)
         return self.found[first].size if first in self.found else first
-
-    def _set(self, first: str, found: Found) -> None:
-        self.found[first] = found
 
 
 def solve(opened: OpenModel, known: Mapping[str, Found]) -> Solution:

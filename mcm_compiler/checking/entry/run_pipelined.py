@@ -176,7 +176,9 @@ def ring_plan(
     in_flight = min(len(chips) + 1, sequences or len(chips) + 1)
     cores = tuple(sorted(os.sched_getaffinity(0)))
     given = [{**batch, **chain.cut_inputs(batch, wires)} for batch in batches]
-    feeds = _rounds(given, manifest.round)
+    feeds = tuple(given)
+    if manifest.round > 1:
+        feeds = tuple(chain.in_rounds(given, range(manifest.round)))
     size = max((opened.path / name).stat().st_size for name in manifest.files)
     crowd = max(1.0, len(chips) * manifest.replicas / len(cores))
     plan = RingPlan(
@@ -218,20 +220,6 @@ def _form(name: str, value: ir.Value | None) -> tuple[int, tuple[int, ...]]:
 
 def _refused(why: str, at: str) -> CompileError:
     return CompileError.of("MCM-V080", f"the chips cannot run as processes: {why}", at=at)
-
-
-def _rounds(batches: Sequence[Mapping[str, Any]], classes: int) -> tuple[dict[str, Any], ...]:
-    """Inputs of rounds, as `run_chain` makes them."""
-    if classes == 1:
-        return tuple(map(dict, batches))
-    return tuple(
-        {
-            class_name(name, k): array
-            for k in range(classes)
-            for name, array in batches[(first + k) % len(batches)].items()
-        }
-        for first in range(0, len(batches), classes)
-    )
 
 
 def _outputs(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from mcm_compiler.text.option_fields import asked
 from mcm_compiler.text.units import count_text, printable
 
 if TYPE_CHECKING:
-    from mcm_compiler.ci.checks import CheckOutcome, CheckSettings
+    from mcm_compiler.ci.checks import CheckOutcome
 
 _VERDICTS = {"holds": ("ok  ", "green"), "skipped": ("skip", "yellow"), "fails": ("FAIL", "red")}
 
@@ -72,13 +72,7 @@ def command(
     Several folders, or a folder with output folders at any depth, are checked one by one, with one
     line each. A failure does not stop the others.
     """
-    from mcm_compiler.ci.checks import (
-        DEFAULT_SEEDS,
-        CheckSettings,
-        check_one,
-        exit_code,
-        list_folders,
-    )
+    from mcm_compiler.ci.checks import DEFAULT_SEEDS, check_one, exit_code, list_folders
     from mcm_compiler.cli.output_files import refuse_inside_output
     from mcm_compiler.cli.show import report_failure
     from mcm_compiler.diagnostics import CompileError
@@ -90,7 +84,7 @@ def command(
     count = DEFAULT_SEEDS if seeds is None else seeds
     if seed + count - 1 > MAX_SEED:
         raise click.BadParameter(f"the last seed is larger than {MAX_SEED}", param_hint="'--seeds'")
-    settings = CheckSettings(seeds, seed, strict, model)
+    work = partial(check_one, strict=strict, model=model, seeds=seeds, seed=seed)
     listed = list_folders(folders)
     many = len(folders) > 1 or listed != folders
     if many and own_data:
@@ -99,9 +93,9 @@ def command(
         refuse_inside_output(junit)
         refuse_irregular(junit)
     if many:
-        return _check_many(listed, settings, junit, jobs, plugin, output_format)
+        return _check_many(listed, work, junit, jobs, plugin, output_format)
     with progress_line() as progress:
-        outcome = check_one(settings, listed[0], inputs, test_data=test_data, progress=progress)
+        outcome = work(listed[0], inputs=inputs, test_data=test_data, progress=progress)
     if outcome.data is None:
         _report([outcome], junit)
         return report_failure(CompileError(outcome.diagnostics), output_format)
@@ -132,20 +126,19 @@ def _show(outcome: CheckOutcome, data: dict[str, Any]) -> None:
 
 def _check_many(
     folders: Sequence[str],
-    settings: CheckSettings,
+    work: Callable[[str], CheckOutcome],
     junit: Path | None,
     processes: int,
     plugins: tuple[Path, ...],
     output_format: str,
 ) -> int:
-    from mcm_compiler.ci.checks import check_one, exit_code, lost
+    from mcm_compiler.ci.checks import exit_code, lost
     from mcm_compiler.ci.processes import work_on_all
     from mcm_compiler.cli.many_models import NAME_WIDTH, each_shown
 
     width = min(max(len(printable(folder)) for folder in folders), NAME_WIDTH)
     as_text = output_format != "json"
     with progress_line() as progress:
-        work = partial(check_one, settings)
         results = work_on_all(folders, work, lost, processes, plugins, progress)
         outcomes = each_shown(
             results,

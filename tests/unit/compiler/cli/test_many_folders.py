@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from onnx import parser
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.ci.checks import CheckSettings, check_one, exit_code, list_folders, lost
+from mcm_compiler.ci.checks import check_one, exit_code, list_folders, lost
 from mcm_compiler.cli.main import cli
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.processes.crash_journal import CrashJournal
@@ -122,9 +122,8 @@ def test_a_folder_without_output_folders_stands_for_itself(folders):
 
 
 def test_outcomes_travel_between_processes(folders):
-    settings = CheckSettings(1, 0, False)
     for folder in list_folders(["out"]):
-        outcome = check_one(settings, folder)
+        outcome = check_one(folder, strict=False, seeds=1)
         assert pickle.loads(pickle.dumps(outcome)) == outcome
 
 
