@@ -174,11 +174,6 @@ MAX_DEPTH = 2
 """Joins that lead to a graph output: of rows, and of columns."""
 
 
-def joins_of(wires: Sequence[Wire]) -> list[HostJoin]:
-    """Pieces that the host puts together; see `host_joins`."""
-    return host_joins(pieces_of(wires).items())
-
-
 def in_pieces(
     ends: Sequence[TensorEntry], wires: Sequence[Wire], *, inputs: bool = False
 ) -> set[str]:
@@ -258,7 +253,7 @@ def put_together(tensors: MutableMapping[str, Any], wires: Sequence[Wire]) -> No
     Raises:
         CompileError: MCM-V003 where a piece is missing, or does not fit its place.
     """
-    for join in joins_of(wires):
+    for join in host_joins(pieces_of(wires).items()):
         arrays: list[np.ndarray] = []
         for tensor, part in join.pieces:
             array = tensors.get(tensor)

@@ -13,7 +13,7 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.machine_builder import equal_shares
-from mcm_compiler.registry import OBJECTIVE_PROOFS, PROOF_CHECKERS, Registry
+from mcm_compiler.registry import PROOF_CHECKERS, Registry
 from mcm_compiler.text.units import count_text, seconds_text
 
 MARGIN = 1e-8
@@ -99,7 +99,7 @@ def _about_pipeline(problem: PartitionProblem, claim: Claim) -> str:
     """Why the bound of a pipeline is not re-proved; empty where it is."""
     if claim.seconds <= 0.0:
         return ""
-    checker = proof_checker(claim.proof)
+    checker = known_checker(PROOF_CHECKERS, claim.proof)
     if checker is None:
         return f"no checker for proofs of the kind {quote(claim.proof)} is installed"
     shown = checker.rules_out(problem, claim.seconds * (1.0 - MARGIN))
@@ -131,7 +131,7 @@ def _about_other_numbers(
     if package.seconds <= 0.0:
         return []
     scope = certificate.scope
-    first = proof_checker(package.proof)
+    first = known_checker(PROOF_CHECKERS, package.proof)
     others = [checker for checker in all_proof_checkers() if checker.effort <= QUADRATIC]
     others.sort(key=lambda checker: checker.effort)
     linear = [c for c in others if c.effort == LINEAR]
@@ -218,18 +218,13 @@ class NamedChecker:
             raise TypeError(f"it answers with a {type(shown).__name__}, not with True or False")
 
 
-def proof_checker(name: str) -> NamedChecker | None:
-    """The checker of a kind of proof of bounds on the period; None where there is none.
+def known_checker(registry: Registry[Any], name: str) -> NamedChecker | None:
+    """The checker of a kind of proof; None where there is none.
 
     Raises:
         CompileError: MCM-X003 for one that cannot be imported.
     """
-    return _known(PROOF_CHECKERS, name)
-
-
-def objective_checker(name: str) -> NamedChecker | None:
-    """The same of bounds on objectives."""
-    return _known(OBJECTIVE_PROOFS, name)
+    return NamedChecker(registry, name, registry.get(name)) if name in registry else None
 
 
 def all_proof_checkers() -> list[NamedChecker]:
@@ -240,7 +235,3 @@ def all_proof_checkers() -> list[NamedChecker]:
     """
     names = [registration.name for registration in PROOF_CHECKERS.registrations()]
     return [NamedChecker(PROOF_CHECKERS, name, PROOF_CHECKERS.get(name)) for name in names]
-
-
-def _known(registry: Registry[Any], name: str) -> NamedChecker | None:
-    return NamedChecker(registry, name, registry.get(name)) if name in registry else None

@@ -10,7 +10,7 @@ from mcm_compiler.contracts.proofs import KnowsValues
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.machine_builder import equal_shares
-from mcm_compiler.registry import PROBLEM_MODELS
+from mcm_compiler.registry import OBJECTIVE_PROOFS, PROBLEM_MODELS, PROOF_CHECKERS
 
 
 def check_objective(
@@ -164,10 +164,10 @@ def _verdict(
     if objective.kind == "chips":
         assert objective.throughput_per_s is not None
         value = row.replicas / objective.throughput_per_s * (1.0 + LIMIT_SLACK / 2)
-    elif (checker := bound_check.objective_checker(row.proof)) is not None:
+    elif (checker := bound_check.known_checker(OBJECTIVE_PROOFS, row.proof)) is not None:
         return checker.rules_out(problem, objective, value), checker.undecided
     periods = objective.aim in ("period", "max-latency")
-    checker = bound_check.proof_checker(row.proof) if periods else None
+    checker = bound_check.known_checker(PROOF_CHECKERS, row.proof) if periods else None
     if checker is None:
         return None, f"no checker for proofs of the kind {quote(row.proof)} is installed"
     # Where memory alone rules everything out, any period does.

@@ -131,7 +131,9 @@ class _Joined:
             if found is None:
                 continue
             value_of[value] = found
-            if source == HOST and (fault := _same_input((value.type, value.shape), found)):
+            if source != HOST or found.type is None:
+                continue
+            if fault := _difference((value.type, value.shape), found.type, found.shape):
                 yield f"input {quote(name)} of {where}", fault
 
     def _input(self, value: ir.Value) -> ir.Value:
@@ -191,10 +193,6 @@ def _is_refused(model: ir.Model) -> bool:
     """
     outputs = [value for value in model.graph.outputs if value.name]
     return bool(outputs) and shapes_by_run.FileRuns(model).observe(outputs).refused
-
-
-def _same_input(said: Declared, given: ir.Value) -> str:
-    return "" if given.type is None else _difference(said, given.type, given.shape)
 
 
 def _difference(said: Declared, made: ir.TypeProtocol, shape: ir.Shape | None) -> str:

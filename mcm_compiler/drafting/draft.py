@@ -97,7 +97,7 @@ def draft_text(
         )
     sections = sections_of(drafts)
     while True:
-        text = project_text(targets, sections, unreadable, listing.skipped)
+        text = "\n".join(_lines(targets, sections, unreadable, listing.skipped)) + "\n"
         refused, taken = names_in_the_way(parse_project(path, text))
         if not refused:
             return text
@@ -122,13 +122,13 @@ MAX_COMMENT = 160
 """Longer reasons are cut."""
 
 
-def project_text(
+def _lines(
     targets: Sequence[str],
     sections: Sequence[Section],
     unreadable: Sequence[ModelDraft],
     skipped: Sequence[tuple[str, str]],
-) -> str:
-    """The project file.
+) -> Iterator[str]:
+    """Lines of the project file.
 
     Args:
         targets: names of targets, or paths of descriptions.
@@ -136,15 +136,6 @@ def project_text(
         unreadable: those that cannot; each becomes a comment with the code.
         skipped: files that were not looked at, and why; comments as well.
     """
-    return "\n".join(_lines(targets, sections, unreadable, skipped)) + "\n"
-
-
-def _lines(
-    targets: Sequence[str],
-    sections: Sequence[Section],
-    unreadable: Sequence[ModelDraft],
-    skipped: Sequence[tuple[str, str]],
-) -> Iterator[str]:
     yield "# Written by `mcmc init`. Sizes that are a guess are said to be one: look at them, and"
     yield "# let `mcmc build` compile all models."
     yield ""

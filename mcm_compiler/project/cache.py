@@ -323,7 +323,7 @@ def _cannot_write(error: OSError, root: Path) -> CompileError:
     )
 
 
-def tampered(error: TamperedError, folder: Path, title: str) -> Diagnostic:
+def tampered(error: Exception, folder: Path, title: str) -> Diagnostic:
     """The warning about an entry that cannot be used."""
     return Diagnostic(
         "MCM-B014",

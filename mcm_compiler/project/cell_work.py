@@ -26,7 +26,7 @@ from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.processes.foreign_code import diagnosed
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.project import proving
-from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError
+from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
 from mcm_compiler.project.cell_record import CellFigures, CellRecord, CheckStep, StoredDiagnostic
 from mcm_compiler.project.records import Cell
 from mcm_compiler.results.strictness import UNPROVEN_CODE
@@ -99,7 +99,7 @@ def work_on(job: CellJob) -> CellResult:
         try:
             return with_told(_proven(job, job.claimed, before, start), told)
         except (TamperedError, proving.UnprovenError) as error:
-            told.append(proving.unproven_note(job.cell, error, BuildCache(job.cache, 0)))
+            told.append(tampered(error, job.cache, job.cell.title))
     outcome = _compiled(job, start)
     steps: tuple[CheckStep, ...] = ()
     if outcome.report is not None:

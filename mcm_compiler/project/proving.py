@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mcm_compiler.artifact import layout
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.staging import staging
-from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
+from mcm_compiler.project.cache import BuildCache, CacheEntry
 from mcm_compiler.project.records import Cell
 
 if TYPE_CHECKING:
@@ -145,11 +145,6 @@ def _refuse_foreign(
             raise UnprovenError(f"it is the result of another cell: the {name} differ")
     if report.get("throughput_per_s") is None or layout.CERTIFICATE not in manifest.files:
         raise UnprovenError("it has no throughput, or no certificate of its bound")
-
-
-def unproven_note(cell: Cell, error: Exception, cache: BuildCache) -> Diagnostic:
-    """Note where an entry is not used."""
-    return tampered(TamperedError(str(error)), cache.root, cell.title)
 
 
 def proven_note(cell: Cell) -> Diagnostic:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from mcm_compiler.certificate.bound_check import MARGIN, all_proof_checkers, proof_checker
+from mcm_compiler.certificate.bound_check import MARGIN, all_proof_checkers, known_checker
 from mcm_compiler.contracts.partition import LowerBound, PartitionProblem
+from mcm_compiler.registry import PROOF_CHECKERS
 
 
 def verify_bound(problem: PartitionProblem, bound: LowerBound) -> bool:
@@ -15,7 +16,7 @@ def verify_bound(problem: PartitionProblem, bound: LowerBound) -> bool:
     """
     if bound.seconds <= 0.0:
         return True
-    named = proof_checker(bound.proof)
+    named = known_checker(PROOF_CHECKERS, bound.proof)
     checkers = all_proof_checkers() if named is None else [named]
     period_s = bound.seconds * (1.0 - MARGIN)
     return any(checker.rules_out(problem, period_s) for checker in checkers)

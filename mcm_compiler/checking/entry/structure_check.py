@@ -186,7 +186,9 @@ def _check_wires(
             delivered.add((chip, wire.tensor))
             left = starts.get(wire.source, {}).get(wire.tensor)
             right = ends.get(chip, {}).get(wire.tensor)
-            if left is not None and right is not None and not _same_type(left, right):
+            if left is None or right is None:
+                continue
+            if (left.type, left.shape) != (right.type, right.shape):
                 faults.append(_loose(wire.tensor, chip, f"takes {right}, the sender has {left}"))
     wanted = {(chip, name) for chip, values in ends.items() for name in values}
     wanted |= {(HOST, name) for name in host_outputs}
@@ -244,10 +246,6 @@ def other_ends(manifest: Manifest, source: ir.Model) -> list[str]:
         "outputs": (manifest.outputs, source.graph.outputs),
     }
     return [what for what, (said, own) in ends.items() if said != tuple(map(tensor_entry, own))]
-
-
-def _same_type(left: ir.Value, right: ir.Value) -> bool:
-    return left.type == right.type and left.shape == right.shape
 
 
 def _loose(tensor: str, chip: int, what: str) -> Diagnostic:
