@@ -57,7 +57,7 @@ class Cluster:
         """The devices of one server, with a channel from each to each other."""
         import numpy as np
 
-        from mcm_compiler.machines.joined_devices import joined_devices
+        from mcm_compiler.machines.machine_builder import joined_devices
 
         count = self.devices_per_server
         memory = np.full(count, self.memory_bytes, np.int64)

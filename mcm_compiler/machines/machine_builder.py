@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.arrays.types import Ints
+from mcm_compiler.arrays.types import Floats, Ints, Longs
 from mcm_compiler.machines.machine import Machine, row_of_places
 from mcm_compiler.machines.routes import joined, routes_of
 
@@ -125,6 +125,30 @@ class MachineBuilder:
             self._lanes.get(r, np.zeros(len(row), np.int32)) for r, row in enumerate(self._routes)
         )
         return lanes if lanes.any() else None
+
+
+def joined_devices(
+    family: str,
+    memory_bytes: Longs,
+    bytes_per_s: Floats,
+    latency_s: Floats,
+    device_kind: Ints | None = None,
+) -> Machine:
+    """A machine of D devices with a channel from each to each other one.
+
+    Args:
+        family: name of the family.
+        memory_bytes: `[D]`.
+        bytes_per_s: `[D, D]`, rate from device a to device b.
+        latency_s: `[D, D]`, likewise.
+        device_kind: `[D]`, or None where all devices are of one kind.
+    """
+    count = len(memory_bytes)
+    made = MachineBuilder(count)
+    for a, b in np.argwhere(~np.eye(count, dtype=np.bool_)).tolist():
+        channel = made.channel(a, b, float(bytes_per_s[a, b]), float(latency_s[a, b]))
+        made.route(a, b, (channel,))
+    return made.machine(family, memory_bytes.tolist(), [1.0] * count, device_kind=device_kind)
 
 
 def equal_shares(devices: int, machine: Machine) -> list[tuple[int, int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from mcm_compiler.arrays.types import Bools, Ints
 from mcm_compiler.contracts.boxes.box import INPUT, Box, StepProblem, common_devices
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.placed.device_costs import unknown
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.text.units import count_text
 
@@ -37,18 +37,19 @@ def constrained(problem: StepProblem, box: Box, options: PlaceOptions) -> StepPr
     kinds = {name: box.of_kind(k) for k, name in enumerate(box.kinds)}
     faults: list[Diagnostic] = []
     wanted: list[tuple[str, Ints, Bools]] = []
-    for option, pairs, known in (
-        ("--pin", options.pins, devices),
-        ("--kind", options.kinds, kinds),
+    for option, what, pairs, known in (
+        ("--pin", "device", options.pins, devices),
+        ("--kind", "kind of device", options.kinds, kinds),
     ):
         for pattern, name in pairs:
+            place = f"{option} {quote(f'{pattern}={name}')}"
             if name not in known:
-                faults.append(_unknown(option, f"{pattern}={name}", name, tuple(known)))
+                faults.append(unknown(what, name, known, f"option {place}"))
                 continue
             mask = np.zeros(box.num_devices, np.bool_)
             mask[known[name]] = True
             ops = _matching(problem, pattern, option, faults)
-            wanted.append((f"{option} {quote(f'{pattern}={name}')}", ops, mask))
+            wanted.append((place, ops, mask))
     together = problem.together
     for pattern in options.together:
         together = _joined(together, _matching(problem, pattern, "--together", faults))
@@ -89,16 +90,6 @@ def _matching(problem: StepProblem, pattern: str, option: str, faults: list[Diag
             )
         )
     return np.array(found, np.int32)
-
-
-def _unknown(option: str, text: str, name: str, known: Sequence[str]) -> Diagnostic:
-    what = "device" if option == "--pin" else "kind of device"
-    return Diagnostic(
-        "MCM-D070",
-        f"the box has no {what} {quote(name)}",
-        at=f"option {option} {quote(text)}",
-        hint=f"it has {', '.join(map(quote, known))}",
-    )
 
 
 def _joined(together: Ints, ops: Ints) -> Ints:

@@ -158,16 +158,14 @@ def unknown_kinds(
         kinds: that somebody named.
         place: where a kind is named.
     """
-    return [
-        Diagnostic(
-            "MCM-D070",
-            f"the box has no kind of device {quote(kind)}",
-            at=place(kind),
-            hint=f"it has {', '.join(map(quote, box.kinds))}",
-        )
-        for kind in kinds
-        if kind not in box.kinds
-    ]
+    lacking = [kind for kind in kinds if kind not in box.kinds]
+    return [unknown("kind of device", kind, box.kinds, place(kind)) for kind in lacking]
+
+
+def unknown(what: str, name: str, known: Iterable[str], place: str) -> Diagnostic:
+    """MCM-D070 for a device, or a kind of them, that the box does not have."""
+    hint = f"it has {', '.join(map(quote, known))}"
+    return Diagnostic("MCM-D070", f"the box has no {what} {quote(name)}", at=place, hint=hint)
 
 
 def load_box(name_or_path: str | os.PathLike[str]) -> BoxTarget:

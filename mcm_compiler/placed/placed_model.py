@@ -115,7 +115,7 @@ class PlacedModel(Shown):
     @property
     def gap(self) -> float | None:
         """By what share the time is above the bound; None where nothing is proven."""
-        return gap_of(self.seconds, self.bound.seconds)
+        return self.seconds / self.bound.seconds - 1.0 if self.bound.seconds > 0.0 else None
 
     @property
     def segment_times(self) -> SegmentTimes | None:
@@ -144,11 +144,6 @@ class PlacedModel(Shown):
     def device_of_node(self) -> dict[str, str]:
         """The name of the device of each op that is a node of the model."""
         return device_names_of_nodes(self.problem, self.device_of, self.target.box.devices)
-
-
-def gap_of(seconds: float, bound_s: float) -> float | None:
-    """By what share a time is above its bound; None for a bound of 0."""
-    return seconds / bound_s - 1.0 if bound_s > 0.0 else None
 
 
 def runs_of(problem: StepProblem) -> Bools:

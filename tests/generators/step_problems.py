@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE, Box, StepProblem
-from mcm_compiler.machines.joined_devices import joined_devices
+from mcm_compiler.machines.machine_builder import joined_devices
 
 
 def box_of(

@@ -15,7 +15,7 @@ from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows, windows_bound
 from mcm_passes.mapping.bounds import bounds
 from mcm_passes.mapping.bounds.bounds import outputs_passed_on
-from mcm_passes.mapping.bounds.copied_weights import copied_weights
+from mcm_passes.mapping.bounds.packing import copied_weights
 from mcm_passes.mapping.machine.evaluation import evaluate, period
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems, make_problem

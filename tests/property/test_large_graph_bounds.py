@@ -15,7 +15,7 @@ from mcm_passes.mapping.bound_checks.bound_checks import units_do_not_pack
 from mcm_passes.mapping.bound_checks.chain_check import chain_does_not_fit
 from mcm_passes.mapping.bounds import articulation, bounds
 from mcm_passes.mapping.bounds.articulation import articulation_units_by_sweep
-from mcm_passes.mapping.bounds.indivisible_work import indivisible_work
+from mcm_passes.mapping.bounds.packing import indivisible_work
 from tests.generators import partition_problems
 
 

@@ -39,7 +39,7 @@ class Box:
         kinds: `[K]`, names of the kinds, such as `haswell` and `k40`.
         devices: `[D]`, names of the devices, such as `cpu:0` and `gpu:1`, distinct.
         machine: memory and kind of each device, and rate and latency of each channel;
-            `mcm_compiler.machines.joined_devices.joined_devices` makes it from tables.
+            `mcm_compiler.machines.machine_builder.joined_devices` makes it from tables.
         host: the device on which the inputs of a step are before it; a CPU where there is one.
     """
 

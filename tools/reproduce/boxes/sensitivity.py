@@ -37,7 +37,7 @@ from mcm_compiler.contracts.boxes.bounds import bound_step
 from mcm_compiler.contracts.boxes.box import StepProblem
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_compiler.machines.joined_devices import joined_devices
+from mcm_compiler.machines.machine_builder import joined_devices
 from mcm_hardware.families.box.box_file import BoxSpec
 from mcm_hardware.families.box.box_package import BoxPackage, box_2gpu
 from mcm_passes.differentiation.differentiate import TrainingStepOptions, training_step

@@ -15,7 +15,7 @@ import numpy as np
 from mcm_compiler.components.cost_files import COST_TABLE
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.machines.joined_devices import joined_devices
+from mcm_compiler.machines.machine_builder import joined_devices
 from mcm_compiler.text.toml_description import KeyPath
 from mcm_hardware.chip.chip_spec import DeviceNumbers
 from mcm_hardware.descriptions.description_reader import DescriptionReader

@@ -13,7 +13,7 @@ from mcm_compiler.components.cost_choice import CostBasis, CostChoice, choose_co
 from mcm_compiler.components.cost_files import cost_model_texts, user_files, with_cost_model_text
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
-from mcm_compiler.machines.joined_devices import joined_devices
+from mcm_compiler.machines.machine_builder import joined_devices
 from mcm_compiler.text.toml_description import parse_description
 from mcm_hardware.descriptions.packaged_targets import packaged
 from mcm_hardware.families.box.box_file import BoxSpec, DeviceKind, parse_box

@@ -21,8 +21,8 @@ from mcm_passes.mapping.bound_checks.chain_check import chain_does_not_fit
 from mcm_passes.mapping.bound_checks.heavy_check import no_chain_of_heavy_units
 from mcm_passes.mapping.bound_checks.plain_need import plain_weights, readers_of
 from mcm_passes.mapping.bound_checks.window_check import plain_windows
-from mcm_passes.mapping.bounds.indivisible_work import MOST_PARTS
 from mcm_passes.mapping.bounds.infeasibility import impossible
+from mcm_passes.mapping.bounds.packing import MOST_PARTS
 
 
 def units_do_not_pack(problem: PartitionProblem, period_s: float) -> bool:

@@ -26,8 +26,7 @@ from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, Partition
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import bytes_text, count_text, seconds_text
 from mcm_passes.mapping.bounds.articulation import articulation_units_by_sweep, connected_parts
-from mcm_passes.mapping.bounds.copied_weights import copied_weights, longest_too_short
-from mcm_passes.mapping.bounds.indivisible_work import indivisible_work
+from mcm_passes.mapping.bounds.packing import copied_weights, indivisible_work, longest_too_short
 from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.models import mapping_of
 from mcm_passes.mapping.problem.kind_prices import priced
@@ -119,26 +118,14 @@ def lower_bound(problem: PartitionProblem) -> LowerBound:
     """
     problem = problem.at_need()
     best = LowerBound(0.0, "no unit")
-    for argument in (
-        heaviest_unit,
-        total_work,
-        fractional_work,
-        host_transfers,
-        work_around_a_unit,
-        chain_of_units,
-        tensors_too_large_to_cross,
-        streamed_weights,
-        outputs_passed_on,
-    ):
+    for argument in _ARGUMENTS:
         bound = argument(problem)
         if bound.seconds > best.seconds:
             best = dataclasses.replace(bound, proof=argument.__name__)
-    bound = indivisible_work(problem, best.seconds)
-    if bound.seconds > best.seconds:
-        best = dataclasses.replace(bound, proof="indivisible_work")
-    bound = copied_weights(problem, best.seconds)
-    if bound.seconds > best.seconds:
-        best = dataclasses.replace(bound, proof="copied_weights")
+    for further in (indivisible_work, copied_weights):
+        bound = further(problem, best.seconds)
+        if bound.seconds > best.seconds:
+            best = dataclasses.replace(bound, proof=further.__name__)
     return mapping_of(problem).bound(problem, best)
 
 
@@ -377,6 +364,13 @@ def _work_above_and_below(problem: PartitionProblem) -> tuple[Floats, Floats, Fl
     """
     around = work_around(problem)
     return around.own_s, around.before_s + around.own_s, around.after_s + around.own_s
+
+
+_ARGUMENTS = (
+    heaviest_unit, total_work, fractional_work, host_transfers, work_around_a_unit, chain_of_units,
+    tensors_too_large_to_cross, streamed_weights, outputs_passed_on,
+)  # fmt: skip
+"""Those that need no bound to begin with."""
 
 
 @entry_njit

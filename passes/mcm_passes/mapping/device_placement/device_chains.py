@@ -20,7 +20,14 @@ from mcm_passes.mapping.device_placement.device_groups import DeviceGroups
 from mcm_passes.mapping.device_placement.device_loads import MEMORY_SLACK
 from mcm_passes.mapping.device_placement.training_order import backward_paths
 from mcm_passes.mapping.problem.order_ideals import order_ideals
-from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure, from_edges, words_of
+from mcm_passes.mapping.problem.rule_graph import (
+    RuleGraph,
+    Words,
+    closure,
+    from_edges,
+    members_of,
+    words_of,
+)
 
 Reading = Literal["none", "relay", "adjacent", "between"]
 """Which chains count. `none`: all. `relay`: all, and what passes a device costs there. `adjacent`:
@@ -150,7 +157,7 @@ class ChainSearch:
             a, p = a - (1 - on_cpu), p - on_cpu
             device = problem.max_accelerators + p if on_cpu else a
             own = self._members[at] & ~self._members[before]
-            inside = _bits(own[None], self._count)[0] > 0
+            inside = members_of(own[None], self._count)[0]
             device_of[inside], step_of[inside] = device, a + p
             at = before
         return DeviceChain(device_of, step_of, period)
@@ -164,16 +171,10 @@ def group_order(groups: DeviceGroups) -> RuleGraph:
 def _sums(members: Words, columns: Floats) -> Floats:
     """`[I, K]`, sums over each ideal of K columns by group; a thousand ideals at a time."""
     parts = [
-        _bits(members[at : at + 1024], len(columns)) @ columns
+        members_of(members[at : at + 1024], len(columns)).astype(np.float64) @ columns
         for at in range(0, len(members), 1024)
     ]
     return np.concatenate(parts)
-
-
-def _bits(members: Words, count: int) -> Floats:
-    """`[I, count]`, 1 where an ideal holds a group."""
-    raw = members.astype("<u8").view(np.uint8)
-    return np.unpackbits(raw, axis=1, count=count, bitorder="little").astype(np.float64)
 
 
 MOST_IDEALS = 50_000

@@ -312,13 +312,19 @@ def answerable_groups(problem: PlacementProblem, rule: Rule) -> DeviceGroups:
             "flows against the ring"
         )
         raise CompileError.of("MCM-F005", message, at=at, hint="give --rule none")
-    if problem.max_accelerators + problem.max_cpus == 0:
-        message = "there is no device: maxFPGAs and maxCPUs are 0"
-        hint = "give --max-accelerators or --max-cpus"
-        raise CompileError.of("MCM-F006", message, at=at, hint=hint)
+    CompileError.raise_any(no_device(problem))
     groups = device_groups(problem)
     refuse_impossible(problem, groups)
     return groups
+
+
+def no_device(problem: PlacementProblem) -> list[Diagnostic]:
+    """MCM-F006 for a problem without devices."""
+    if problem.max_accelerators + problem.max_cpus:
+        return []
+    message = "there is no device: maxFPGAs and maxCPUs are 0"
+    hint = "give --max-accelerators or --max-cpus"
+    return [Diagnostic("MCM-F006", message, at=problem.source, hint=hint)]
 
 
 def refuse_impossible(problem: PlacementProblem, groups: DeviceGroups) -> None:

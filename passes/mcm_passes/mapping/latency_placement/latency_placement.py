@@ -25,6 +25,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text.units import count_text
 from mcm_passes.mapping.device_placement.device_groups import (
     device_groups,
+    no_device,
     not_found,
     refuse_impossible,
 )
@@ -329,11 +330,7 @@ def refuse_request(request: PlacementRequest) -> None:
         )
         hint = "leave the backward pass out, or give --objective period"
         faults.append(Diagnostic("MCM-F021", message, at=at, hint=hint))
-    if problem.max_accelerators + problem.max_cpus == 0:
-        message = "there is no device: maxFPGAs and maxCPUs are 0"
-        hint = "give --max-accelerators or --max-cpus"
-        faults.append(Diagnostic("MCM-F006", message, at=at, hint=hint))
-    CompileError.raise_any(faults)
+    CompileError.raise_any([*faults, *no_device(problem)])
 
 
 def _judged(

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import ClassVar, cast
 
 import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.mapping import Nearest, Violation
-from mcm_compiler.contracts.partition import Ints, PartitionProblem, PartitionStrategy
+from mcm_compiler.contracts.partition import (
+    Budget,
+    Evaluate,
+    Ints,
+    Outcome,
+    PartitionProblem,
+    PartitionStrategy,
+)
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.placements.assignment_file import AssignedName
+from mcm_compiler.placements.assignment_file import AssignedName, read_assignment
 from mcm_compiler.text.units import count_text
 from mcm_passes.mapping.models import evaluate, mapping_of
 from mcm_passes.mapping.placement_constraints.pins import (
@@ -27,9 +34,6 @@ from mcm_passes.mapping.placement_constraints.pins import (
     match_pins,
     refuse_contradictions,
 )
-
-if TYPE_CHECKING:
-    from mcm_compiler.placements.assignment_file import AssignedName
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +55,6 @@ class RequestedPlacement:
         """Reads what `options` request; MCM-F010 to MCM-F012."""
         rows = None
         if options.assignment is not None:
-            from mcm_compiler.placements.assignment_file import read_assignment
-
             rows = read_assignment(Path(options.assignment))
         if rows is None and not options.pins:
             return cls({}, None, KnownNames(()))
@@ -71,8 +73,6 @@ class RequestedPlacement:
             refuse_contradictions(problem, self.pins)
         if self.rows is None:
             return None, []
-        from mcm_passes.mapping.search.manual import Manual
-
         source = SOURCE.find(model)
         gone = [] if source is None else [node.name or "" for node in source.original.graph]
         assigned = assign(problem, self.rows, self.names, gone)
@@ -92,6 +92,42 @@ class RequestedPlacement:
             at = str(options.assignment)
             notes.append(Diagnostic("MCM-F016", message, at=at))
         return cast("PartitionStrategy", Manual(tuple(chip_of.tolist()))), notes
+
+
+@dataclass(frozen=True)
+class Manual:
+    """No search: the partition is given.
+
+    Attributes:
+        chips: chip of each unit, in the order of the problem; `--assignment` fills it from a file.
+    """
+
+    name: ClassVar[str] = "manual"
+    any_machine: ClassVar[bool] = True
+    summary: ClassVar[str] = "the user's own assignment (--assignment FILE), taken as it is"
+
+    chips: tuple[int, ...] = ()
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Gives the chips back if they are a valid partition."""
+        del rng
+        if not self.chips:
+            return Outcome(None, 0, "no assignment is given; --assignment FILE takes one")
+        if len(self.chips) != problem.num_units:
+            reason = f"it has {len(self.chips)} chips for {problem.num_units} units"
+            return Outcome(None, 0, reason)
+        chip_of = np.array(self.chips, np.int32)
+        period_s = evaluate(chip_of)
+        if not np.isfinite(period_s):
+            return Outcome(None, 1, "the assignment breaks a rule")
+        budget.monitor.best(chip_of, period_s)
+        return Outcome(chip_of, 1)
 
 
 MAX_FAULTS = 10

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.arrays.rows import rows_of
 from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import NODE_COST, CopiesViews, CostModel, NodeCost, costs_in
 from mcm_compiler.contracts.fusion import FusionPlan
@@ -157,8 +158,7 @@ def build_problem(
     if kinds is not None:
         compute_s, relay_s = kinds.units.min(axis=0), kinds.relays.min(axis=0)
     pinned = _pins(units, pins or {})
-    tensor_ptr, tensor_consumers = _csr(tensors.consumers)
-    weight_ptr, weight_users = _csr(weights.users)
+    readers, users = rows_of(tensors.consumers), rows_of(weights.users)
     facts = _clone_facts(units, tensors, tensor_bytes, weights, weight_bytes, compute_s, pinned)
     # The host would run each copy anew.
     facts.allowed[[u for u, unit in enumerate(units) if runs_on_host(cost_model, unit.nodes)]] = (
@@ -195,7 +195,7 @@ def build_problem(
         [_copy_times(costs, units, times) for costs, times in copying],
     )
     if held:
-        shared = with_states(shared, tensors.values, weights.values, weight_ptr, contracted.held)
+        shared = with_states(shared, tensors.values, weights.values, users.ptr, contracted.held)
     return PartitionProblem(
         names=tuple(unit.name for unit in units),
         members=tuple(tuple(node.name or "" for node in unit.nodes) for unit in units),
@@ -205,14 +205,14 @@ def build_problem(
         tensor_names=tuple(value.name or "" for value in tensors.values),
         tensor_bytes=tensor_bytes,
         tensor_producer=np.array(tensors.producer, dtype=np.int32),
-        tensor_ptr=tensor_ptr,
-        tensor_consumers=tensor_consumers,
+        tensor_ptr=readers.ptr,
+        tensor_consumers=readers.entries.astype(np.int32),
         tensor_to_host=np.array(tensors.to_host, dtype=np.bool_),
         relay_s=relay_s,
         weight_names=tuple(value.name or "" for value in weights.values),
         weight_bytes=weight_bytes,
-        weight_ptr=weight_ptr,
-        weight_users=weight_users,
+        weight_ptr=users.ptr,
+        weight_users=users.entries.astype(np.int32),
         limits=limits,
         routing=routing if machine.is_ring else "strict",
         given_machine=None if machine.is_ring else machine,
@@ -421,11 +421,3 @@ def _clone_facts(
     )
     allowed = steady & makes & ~outputs & (pinned < 0)
     return CloneFacts(compute_s, held, allowed, [list(p) for p in producers])
-
-
-def _csr(rows: Sequence[Sequence[int]]) -> tuple[Longs, Ints]:
-    """Row pointers and concatenated rows."""
-    ptr = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum([len(row) for row in rows], out=ptr[1:])
-    flat = np.array([item for row in rows for item in row], dtype=np.int32)
-    return ptr, flat

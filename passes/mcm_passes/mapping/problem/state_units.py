@@ -28,7 +28,6 @@ from mcm_compiler.graph.states import (
     STATES,
     StatePair,
     States,
-    appended,
     copies_held,
     kept_bytes,
     named_pasts,
@@ -45,13 +44,11 @@ class HeldState:
         past: graph input.
         present: graph output.
         room_bytes: what all buffers of it take, alignment included.
-        in_place: whether the present grows where the past is.
     """
 
     past: ir.Value
     present: ir.Value
     room_bytes: int
-    in_place: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +244,7 @@ def _possible(
             kept = kept_bytes(past, present, max(costs.storage_bytes(present), 0))
             size = -(-kept // unit) * unit
             copies = copies_held(past, present, states.sequences)
-            held.append(HeldState(past, present, copies * size, appended(past, present)))
+            held.append(HeldState(past, present, copies * size))
         if why:
             dropped.append((pair, why))
     return held, dropped

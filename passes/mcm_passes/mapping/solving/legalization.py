@@ -17,6 +17,7 @@ from mcm_compiler.contracts.chips import (
     ORIGIN_PROPERTY,
     RUNS_ON_HOST,
     RUNS_ON_PROPERTY,
+    kernels_of,
     ordered_by,
 )
 from mcm_compiler.contracts.cost import CostModel, KnowsHostOps
@@ -42,12 +43,7 @@ def mark_host_ops(graph: ir.Graph, cost_model: CostModel) -> None:
         node.metadata_props.pop(RUNS_ON_PROPERTY, None)  # of an earlier compile
     if not isinstance(cost_model, KnowsHostOps):
         return
-    kernels: dict[str, list[ir.Node]] = {}
-    for node in graph:
-        group = node.metadata_props.get(GROUP_PROPERTY)
-        key = f"node {node.name}" if group is None else f"group {group}"
-        kernels.setdefault(key, []).append(node)
-    for nodes in kernels.values():
+    for nodes in kernels_of(graph):
         if runs_on_host(cost_model, nodes):
             for node in nodes:
                 node.metadata_props[RUNS_ON_PROPERTY] = RUNS_ON_HOST

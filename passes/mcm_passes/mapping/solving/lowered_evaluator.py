@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import onnx_ir as ir
@@ -118,21 +119,19 @@ class LazyEvaluator:
 
     def __init__(self, build: Callable[[], BatchEvaluator]) -> None:
         self._build = build
-        self._evaluator: BatchEvaluator | None = None
 
+    @cached_property
     def _built(self) -> BatchEvaluator:
-        if self._evaluator is None:
-            self._evaluator = self._build()
-        return self._evaluator
+        return self._build()
 
     @property
     def name(self) -> str:
         """Of the evaluator that is built."""
-        return self._built().name
+        return self._built.name
 
     def evaluate(self, partitions: Ints) -> BatchResults:
         """The evaluator's results for `partitions[B, N]`."""
-        return self._built().evaluate(partitions)
+        return self._built.evaluate(partitions)
 
 
 def evaluator_of(

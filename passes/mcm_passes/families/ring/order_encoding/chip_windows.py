@@ -12,7 +12,7 @@ from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, Partiti
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import seconds_text
 from mcm_passes.families.ring.loads.crossings import holds
-from mcm_passes.mapping.bounds.copied_weights import longest_too_short
+from mcm_passes.mapping.bounds.packing import longest_too_short
 from mcm_passes.mapping.bounds.work_around import WorkAround, work_around
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks
 from mcm_passes.mapping.problem.rule_graph import Words

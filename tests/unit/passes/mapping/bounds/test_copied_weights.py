@@ -8,7 +8,7 @@ import pytest
 
 from mcm_compiler.contracts.partition import LowerBound
 from mcm_passes.mapping.bounds.bounds import lower_bound
-from mcm_passes.mapping.bounds.copied_weights import copied_weights
+from mcm_passes.mapping.bounds.packing import copied_weights
 from tests.generators.partition_problems import make_problem
 from tests.oracles.shown_bounds import verify_bound
 
