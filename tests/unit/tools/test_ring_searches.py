@@ -82,8 +82,8 @@ def test_the_table_has_whole_seeds_alone(records: KeptRecords) -> None:
             steps = [[1, 2.0], [3, 1.1 if name == "Random" else 1.0]]
             records.keep({"key": key, "search": name, "steps": steps})
     lines = section(records).splitlines()
-    heads = f"2 chips, 20 samples | 2 chips, 100 samples, `{MODELS[0]}` | 4 chips, 20 samples"
-    assert f"| search | {heads} |" in lines
+    heads = ("2 chips, 20 samples", f"2 chips, 100 samples, `{MODELS[0]}`", "4 chips, 20 samples")
+    assert f"| search | {' | '.join(f'{head}, 1 seed' for head in heads)} |" in lines
     assert "| Random | 10.0 % | 10.0 % | 10.0 % |" in lines
     assert "| Thompson | 0.0 % | 0.0 % | 0.0 % |" in lines
     assert any("1.00 to 1.00 by measured kernels, -1.00" in line for line in lines)

@@ -19,7 +19,7 @@ import numpy as np
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.text.units import percent_text
+from mcm_compiler.text.units import count_text, percent_text
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from tools.kept_records import KeptRecords, Record, digest_of
 from tools.reproduce.machines.ring_periods import DATA as KERNELS
@@ -161,7 +161,8 @@ Least excess: {best}.
 
 {rows}
 
-- Seeds: {seeds}; `dp` has nothing random. A partition is measured once, and keeps its period.
+- Each search has {seeds} seeds where nothing else is said; `dp` has nothing random. A partition is
+  measured once, and keeps its period.
 - Searches know the roofline of `cpu-ring`; `dp, measured kernels` knows times of kernels in the
   session of the whole model.
 - Policies learn after every {first} samples: until then they are their controls without updates.
@@ -185,7 +186,8 @@ class _Column(NamedTuple):
     @property
     def head(self) -> str:
         named = "" if self.models == MODELS else f", `{self.models[0]}`"
-        return f"{self.chips} chips, {self.samples} samples{named}"
+        few = "" if self.seeds == SEEDS else f", {count_text(self.seeds, 'seed')}"
+        return f"{self.chips} chips, {self.samples} samples{named}{few}"
 
 
 def section(records: KeptRecords) -> str:
@@ -214,11 +216,10 @@ def section(records: KeptRecords) -> str:
         if (ranks := [_rank(of, figure) for of in problems.values()])
     )
     loads = [one["load"] for one in ran]
-    seeds = sorted({column.seeds for column in columns})
     return _SECTION.format(
         problems=" and ".join(f"`{model}`" for model in MODELS),
         rows="\n".join(f"| {' | '.join(row)} |" for row in rows),
-        seeds=" to ".join(map(str, seeds[:: len(seeds) - 1 or 1])),
+        seeds=SEEDS,
         distinct=", ".join(
             f"{sum(one['chips'] == chips for one in measured):,} on {chips} chips"
             for chips in CHIPS
