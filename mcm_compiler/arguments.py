@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import onnx_ir as ir
 
-from mcm_compiler.text.typed_options import refuse_argument
+from mcm_compiler.text.spec_text import refuse_argument
 
 T = TypeVar("T")
 

@@ -65,7 +65,7 @@ def _state_trips(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
     known = sequence_counts(source.original.graph)
     state_trip_counts(graphs, known | dict(options.trip_counts))
     if source.given:
-        from mcm_compiler.ir.shapes.counted_trips import counted_trips
+        from mcm_compiler.ir.shapes.control_flow import counted_trips
 
         try:
             counted = counted_trips(source.original, source.given)

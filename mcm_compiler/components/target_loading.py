@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 from mcm_compiler.additions import OtherTargets, other_targets
-from mcm_compiler.components.cost_choice import (
-    SAY_THEIR_PLACE,
-    ReadFile,
-    TakesCostModel,
-    with_cost_model,
-)
+from mcm_compiler.components import cost_choice
 from mcm_compiler.components.cost_files import COST_KEY, cost_model_text, user_files
 from mcm_compiler.contracts.described import Described
 from mcm_compiler.contracts.target import ShrinkableTarget, Target, TargetFamily, machine_of
@@ -23,7 +18,7 @@ from mcm_compiler.machines.machine import MachineError, refusal
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS, Registry
 from mcm_compiler.text import toml_description
-from mcm_compiler.text.typed_options import refuse_argument
+from mcm_compiler.text.spec_text import refuse_argument
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Described)
@@ -112,7 +107,7 @@ def _text_of(name_or_path: object) -> str:
 
 
 def target_from_text(
-    name: str, text: str, place: str | None = None, read: ReadFile | None = None
+    name: str, text: str, place: str | None = None, read: cost_choice.ReadFile | None = None
 ) -> Target:
     """Makes a package of chips from a TOML description, as `package_from_text`.
 
@@ -145,7 +140,7 @@ def registered(registry: Registry[Any]) -> list[str]:
 
 
 def package_from_text(
-    name: str, text: str, place: str | None = None, read: ReadFile | None = None
+    name: str, text: str, place: str | None = None, read: cost_choice.ReadFile | None = None
 ) -> Package:
     """Makes a package of chips, or a target of another kind, from a TOML description.
 
@@ -194,14 +189,14 @@ def package_from_text(
     if model is None:
         return package
     try:
-        return with_cost_model(package, model, read)
+        return cost_choice.with_cost_model(package, model, read)
     except CompileError as error:
         where = description.place(COST_KEY)
-        raise error.changed(SAY_THEIR_PLACE, at=where) from error
+        raise error.changed(cost_choice.SAY_THEIR_PLACE, at=where) from error
 
 
 def _described(
-    package: object, description: toml_description.TomlDescription, read: ReadFile
+    package: object, description: toml_description.TomlDescription, read: cost_choice.ReadFile
 ) -> Any:
     other = other_targets(package)
     return None if other is None else other.described(package, description, read)
@@ -218,13 +213,13 @@ def with_described_costs(package: T) -> T:
         description = toml_description.parse_description(other.name, other.source_text)
         if (described := _described(other, description, user_files(None))) is not None:
             return described
-    if not isinstance(package, TakesCostModel) or package.cost_choice is not None:
+    if not isinstance(package, cost_choice.TakesCostModel) or package.cost_choice is not None:
         return package
     description = toml_description.parse_description(package.name, package.source_text)
     text = cost_model_text(description)
     if text is None:
         return package
-    return cast("T", with_cost_model(package, text, user_files(None)))
+    return cast("T", cost_choice.with_cost_model(package, text, user_files(None)))
 
 
 def _named(at: str | None, name: str, place: str) -> str | None:
@@ -241,7 +236,7 @@ def described(target: Target, options: CompileOptions) -> Target:
     if options.cost_model is None:
         package = with_described_costs(target)
     else:
-        package = with_cost_model(target, options.cost_model, user_files(Path()))
+        package = cost_choice.with_cost_model(target, options.cost_model, user_files(Path()))
     return without_chips(package, options.forbidden_chips)
 
 

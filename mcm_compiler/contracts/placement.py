@@ -16,16 +16,10 @@ from typing import Literal, Protocol, cast, get_args
 import numpy as np
 
 from mcm_compiler.arrays.types import ReadOnlyArrays
+from mcm_compiler.contracts import requests
 from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import Bools, Budget, Floats, Ints
-from mcm_compiler.contracts.requests import (
-    PlacementOptions,
-    Rule,
-    SearchAnswer,
-    SearchRequest,
-    in_form,
-)
 from mcm_compiler.registry import PLACEMENT_COSTS
 
 Objective = Literal["period", "latency"]
@@ -79,7 +73,7 @@ class PlacementProblem(ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PlacementRequest(SearchRequest[Ints]):
+class PlacementRequest(requests.SearchRequest[Ints]):
     """Request to the search of a cost: candidates are placements, and the time limit is wall time.
 
     Attributes:
@@ -92,13 +86,13 @@ class PlacementRequest(SearchRequest[Ints]):
 
     problem: PlacementProblem
     evaluations: int = 10_000
-    rule: Rule = "none"
+    rule: requests.Rule = "none"
     partitioner: str | None = None
     effort_s: float = Budget.effort_s
     gap: float = Budget.gap
 
     @classmethod
-    def of(cls, problem: PlacementProblem, options: PlacementOptions) -> PlacementRequest:
+    def of(cls, problem: PlacementProblem, options: requests.PlacementOptions) -> PlacementRequest:
         """The request that options make of a problem.
 
         Raises:
@@ -123,7 +117,7 @@ class PlacementRequest(SearchRequest[Ints]):
 
 
 @dataclass(frozen=True, eq=False)
-class Placement(SearchAnswer[Ints]):
+class Placement(requests.SearchAnswer[Ints]):
     """An answer with its certificate; `found` is `[N]`, the device of each operator.
 
     Accelerators come first, then CPU cores; along the ring or, under the rule `none`, in an order
@@ -232,7 +226,7 @@ def _in_form(found: object, problem: PlacementProblem) -> Placement:
             raise ValueError(f"device_load is not one number for each of {devices} devices")
         return load
 
-    answer = in_form(found, Placement, found=device_of, device_load=device_load)
+    answer = requests.in_form(found, Placement, found=device_of, device_load=device_load)
     bound, period = answer.lower_bound, answer.period
     if not bound <= period < math.inf:
         raise ValueError(f"it says that nothing is below {bound!r}, and found {period!r}")

@@ -17,7 +17,7 @@ from mcm_compiler.drafting.symbols import OpenModel, contradiction, inferred_sha
 from mcm_compiler.drafting.trials import arguments, run_fault, tried
 from mcm_compiler.execution.npz_inputs import check_inputs, read_npz
 from mcm_compiler.graph.dimensions import free_inputs
-from mcm_compiler.graph.usual_sizes import BATCH, TOKENS, usual_size
+from mcm_compiler.graph.estimated_dims import BATCH, TOKENS, usual_size
 from mcm_compiler.ir.reading.importer import import_onnx, read_open_model
 
 

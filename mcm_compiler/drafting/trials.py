@@ -12,7 +12,7 @@ from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.drafting.solution import Found, Solution
 from mcm_compiler.drafting.symbols import OpenModel, Symbol, contradiction
 from mcm_compiler.graph.dimension_formulas import formula_of
-from mcm_compiler.graph.usual_sizes import BATCH, usual_size
+from mcm_compiler.graph.estimated_dims import BATCH, usual_size
 from mcm_compiler.ir.reading.importer import import_onnx
 from mcm_compiler.ir.shapes.shapes_by_run import FileRuns
 

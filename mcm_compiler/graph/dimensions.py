@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.dimension_formulas import formula_of, names_in
-from mcm_compiler.graph.usual_sizes import usual_shape, usual_size
+from mcm_compiler.graph.estimated_dims import usual_shape, usual_size
 
 
 def bind_dimensions(

@@ -231,7 +231,7 @@ def check_options(record: object, further: Callable[[], list[str]] = list[str]) 
         CompileError: MCM-U004 with one diagnostic per value of another type, or else out of range.
     """
     # Most verbs have options and no record of them.
-    from mcm_compiler.text.typed_options import take_types
+    from mcm_compiler.text.spec_text import take_types
 
     take_types(record)
     if faults := range_faults(record) + further():

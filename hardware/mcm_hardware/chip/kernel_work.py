@@ -21,8 +21,13 @@ from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE, op_formulas
 from mcm_hardware.op_costs.node_shapes import NodeShapes, constant_scalar
 from mcm_hardware.op_costs.work import MOVES_ONLY, Gemm, Work
-from mcm_hardware.tensors.packed_weights import is_constant, packed_operands
-from mcm_hardware.tensors.storage_widths import StorageWidths, element_count, value_dtype
+from mcm_hardware.tensors.storage_widths import (
+    StorageWidths,
+    element_count,
+    is_constant,
+    packed_operands,
+    value_dtype,
+)
 
 Likeness = tuple[object, ...]
 """Kernels with equal ones cost the same on one chip."""

@@ -40,8 +40,7 @@ from mcm_compiler.graph.constants import consumed_values, leaves, subgraphs
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, Machine
 from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
 from mcm_hardware.chip.kernel_work import KernelWork
-from mcm_hardware.tensors.packed_weights import is_constant
-from mcm_hardware.tensors.storage_widths import StorageWidths, value_dtype
+from mcm_hardware.tensors.storage_widths import StorageWidths, is_constant, value_dtype
 
 if TYPE_CHECKING:
     from mcm_hardware.chip.roofline import EngineTimes, Roofline

@@ -25,14 +25,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.rounds import class_of
 from mcm_hardware.chip.calibration import PARTS, calibration, scaled
 from mcm_hardware.chip.roofline import Roofline
-from mcm_hardware.measured_times.learned_times import (
-    LEAST_MODELS,
-    LearnedCosts,
-    check_known,
-    learned_times,
-    read_known,
-    with_rows,
-)
+from mcm_hardware.measured_times import learned_times
 from mcm_hardware.measured_times.times_file import MeasuredTime, TimesTable, op_kind, read_times
 
 
@@ -112,9 +105,11 @@ class TableCosts(CostModelMaker):
             if self.scales:
                 rest = scaled(basis.own, self._scales())
             else:
-                process = read_known(basis.files["known"], basis.paths["known"])
-                check_known(process.known, times.machines, basis.own.chip, basis.paths["known"])
-                rest = LearnedCosts(basis.own, process)
+                process = learned_times.read_known(basis.files["known"], basis.paths["known"])
+                learned_times.check_known(
+                    process.known, times.machines, basis.own.chip, basis.paths["known"]
+                )
+                rest = learned_times.LearnedCosts(basis.own, process)
         return MeasuredTimes(times, basis.own, factor, rest=rest, deviation=self.deviation)
 
 
@@ -199,11 +194,11 @@ class MeasuredTimes:
         found = _calibration(self.own, measured)
         if found is None or type(self.own) is not Roofline:
             return found
-        if isinstance(self.rest, LearnedCosts):
-            known = with_rows(self.rest.process.known, self.own, measured)
+        if isinstance(self.rest, learned_times.LearnedCosts):
+            known = learned_times.with_rows(self.rest.process.known, self.own, measured)
             return Calibration({"factor": 1.0}, files={"known": known.encoded()})
         machines = self.times.machines
-        if len(models) < LEAST_MODELS or len(machines) != 1 or "" in machines:
+        if len(models) < learned_times.LEAST_MODELS or len(machines) != 1 or "" in machines:
             return found
         (machine,) = machines
         own = _completed(self.own, found)
@@ -213,7 +208,7 @@ class MeasuredTimes:
             completed = own if fit is None else _completed(own, fit)
             return lambda nodes: completed.group_cost(nodes).seconds
 
-        return replace(found, learned=learned_times(own, models, machine, by_rows))
+        return replace(found, learned=learned_times.learned_times(own, models, machine, by_rows))
 
     def _computed(self, cost: NodeCost, nodes: Sequence[ir.Node]) -> NodeCost:
         """A cost of the own model with the time that holds where none was measured."""

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from mcm_hardware.op_costs import work
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import Work, joined, ops, per_input, per_result
-from mcm_hardware.tensors.packed_weights import UNPACK_OPS
+from mcm_hardware.tensors.storage_widths import UNPACK_OPS
 
 _LANE_OPS: dict[str, int] = {
     "Abs": 1, "Acos": work.ARC, "Acosh": work.LOG + work.SQUARE_ROOT + 2, "Add": 1, "And": 1,

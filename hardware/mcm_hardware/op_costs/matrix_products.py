@@ -13,7 +13,7 @@ from functools import partial
 from mcm_hardware.op_costs import work
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import Gemm, Work, joined, ops
-from mcm_hardware.tensors.packed_weights import UNPACK_OPS
+from mcm_hardware.tensors.storage_widths import UNPACK_OPS
 
 
 def matmul_gemm(a: tuple[int, ...], b: tuple[int, ...]) -> Gemm:

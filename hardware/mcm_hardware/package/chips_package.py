@@ -40,19 +40,108 @@ import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import CostChoice
 from mcm_compiler.components.cost_files import measured_costs, with_cost_model_text
-from mcm_compiler.contracts import target
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.program import LoweredProgram, Simulator
-from mcm_compiler.contracts.target import Fallback, Unsupported
+from mcm_compiler.contracts.target import (
+    ChipModel,
+    Fallback,
+    PackageLimits,
+    Resource,
+    Unsupported,
+    Wire,
+)
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.package_limits import EnergyCosts, machine_limits
 from mcm_hardware.chip.chip_spec import ChipSpec, KindOfChip, PackageSpec
 from mcm_hardware.chip.named_costs import CostPair, chosen_pair
+from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.descriptions.package_schema import PackageForm
-from mcm_hardware.descriptions.target_schema import ordered
+from mcm_hardware.descriptions.target_schema import CHIP_TABLE, ordered
 
 if TYPE_CHECKING:
     from mcm_hardware.chip.op_support import OpSupport
+
+
+Section = dict[str, str | float]
+
+
+def package_details(
+    name: str, text: str, spec: PackageSpec, form: PackageForm
+) -> dict[str, Section]:
+    """Values by section and key.
+
+    Args:
+        name: of the target.
+        text: its description, without faults.
+        spec: what the description says.
+        form: what descriptions of the family look like.
+
+    Returns:
+        A section per table of the file with the keys as they are written there, one for each kind
+        of chip, the bytes per element of every ONNX type, and `derived`.
+    """
+    reader = DescriptionReader(name, text, form)
+    sections = reader.sections()
+    for table in reader.chip_tables or ():
+        for path, value in table.given.items():
+            at, _, key = path.rpartition(".")
+            section = f"{CHIP_TABLE}.{table.name}{at.removeprefix(CHIP_TABLE)}"
+            sections.setdefault(section, {})[key] = value
+    kinds: dict[tuple[int, int, float], list[int]] = {}
+    kind_of = spec.kind_of or (0,) * spec.num_chips
+    for place, chip, kind in zip(spec.physical, spec.chips, kind_of, strict=True):
+        kinds.setdefault((kind, chip.sram_bytes, chip.speed), []).append(place)
+    places = int(reader.values.get("package.num_chips", spec.num_chips))
+    off = sorted(set(range(places)) - set(spec.physical))
+    for (kind, sram_bytes, speed), alike in kinds.items():
+        named: Section = {"kind": spec.kinds[kind].name} if spec.kinds else {}
+        numbers: Section = {"sram_mib": sram_bytes / 2**20, "speed": speed}
+        sections[f"chips {ranges(alike)}"] = {**named, **numbers}
+    if off:
+        sections[f"chips {ranges(off)}"] = {"off": True}
+    sections["bytes_per_element"] = {
+        kind.name: spec.reference.storage.element_bits(kind) / 8
+        for kind in ir.DataType
+        if kind is not ir.DataType.UNDEFINED
+    }
+    sections["derived"] = _derived(spec)
+    return sections
+
+
+def array_ops_per_s(chip: ChipSpec) -> float:
+    """Operations of a chip's MAC array per second; a multiply-accumulate counts as two."""
+    return 2 * chip.array.rows * chip.array.cols * chip.array.clock_hz * chip.speed
+
+
+def vector_ops_per_s(chip: ChipSpec) -> float:
+    """Lane operations of a chip's vector unit per second."""
+    return chip.vector.lanes * chip.vector.clock_hz * chip.speed
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers in short: `0 to 2, 5`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(
+        f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
+    )
+
+
+def _derived(spec: PackageSpec) -> Section:
+    reference = spec.reference
+    return {
+        "usable_chips": spec.num_chips,
+        "array_tera_ops_per_s": array_ops_per_s(reference) / 1e12,
+        "vector_tera_ops_per_s": vector_ops_per_s(reference) / 1e12,
+        "array_ops_per_sram_byte": array_ops_per_s(reference) / reference.sram_bytes_per_s,
+        "package_array_tera_ops_per_s": sum(map(array_ops_per_s, spec.chips)) / 1e12,
+        "package_vector_tera_ops_per_s": sum(map(vector_ops_per_s, spec.chips)) / 1e12,
+        "package_sram_mib": sum(chip.sram_bytes for chip in spec.chips) / 2**20,
+    }
 
 
 @dataclass(frozen=True)
@@ -126,16 +215,16 @@ class DescribedTarget(ABC):
 
 
 OUTER_RESOURCES = (
-    target.Resource("link bandwidth", ("link.bandwidth_gb_per_s",)),
-    target.Resource("host rate", ("host.bandwidth_gb_per_s", "host.total_bandwidth_gb_per_s")),
-    target.Resource("chips", ("package.num_chips",)),
+    Resource("link bandwidth", ("link.bandwidth_gb_per_s",)),
+    Resource("host rate", ("host.bandwidth_gb_per_s", "host.total_bandwidth_gb_per_s")),
+    Resource("chips", ("package.num_chips",)),
 )
 """Resources outside of chips that an exploration can vary."""
 
 RESOURCES = (
-    target.Resource("compute array", ("chip.mac_array.rows",), "cycles{rows=0.5}"),
-    target.Resource("vector lanes", ("chip.vector_unit.lanes",)),
-    target.Resource("SRAM", ("chip.sram_mib",)),
+    Resource("compute array", ("chip.mac_array.rows",), "cycles{rows=0.5}"),
+    Resource("vector lanes", ("chip.vector_unit.lanes",)),
+    Resource("SRAM", ("chip.sram_mib",)),
     *OUTER_RESOURCES,
 )
 """The same of a package whose chips are arrays."""
@@ -176,7 +265,7 @@ class ChipsPackage(DescribedTarget):
         return self.spec.summary or f"{self.spec.num_chips} chips, {self.machine.family}"
 
     @property
-    def limits(self) -> target.PackageLimits:
+    def limits(self) -> PackageLimits:
         """The numbers that partitioning needs besides the machine."""
         return machine_limits(self.machine)
 
@@ -187,7 +276,7 @@ class ChipsPackage(DescribedTarget):
 
     def details(self) -> Mapping[str, Mapping[str, str | float]]:
         """All numbers of the package by section and key, for `mcmc targets show`."""
-        from mcm_hardware.descriptions.target_details import package_details
+        from mcm_hardware.package.chips_package import package_details
 
         return package_details(self.name, self.source_text, self.spec, self.described_form)
 
@@ -197,7 +286,7 @@ class ChipsPackage(DescribedTarget):
         return self.spec.support
 
     @property
-    def resources(self) -> tuple[target.Resource, ...]:
+    def resources(self) -> tuple[Resource, ...]:
         """Resources that an exploration can vary, as far as the description has them."""
         if not self.spec.kinds:
             return RESOURCES
@@ -316,9 +405,7 @@ class ChipsPackage(DescribedTarget):
         speed = max(c.speed for c in self.spec.chips)
         return pair.each(lambda costs: with_host(costs, support, link, launch_s, speed))
 
-    def lower(
-        self, chips: Sequence[target.ChipModel], wires: Sequence[target.Wire]
-    ) -> LoweredProgram:
+    def lower(self, chips: Sequence[ChipModel], wires: Sequence[Wire]) -> LoweredProgram:
         """Schedules each chip's ops, plans its memory and its transfers."""
         from mcm_hardware.package.lowering import lower
 

@@ -13,24 +13,9 @@ from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
 from mcm_hardware.chip.chip_dataflow import ChipDataflow, KernelNodes, chip_dataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.roofline import copy_seconds, launch_seconds
-from mcm_hardware.memory.activation_plan import (
-    ActivationPlan,
-    buffer_bytes,
-    order_by_demand,
-    order_for_memory,
-    plan_activations,
-    state_buffer_bytes,
-    with_body_memory,
-)
+from mcm_hardware.memory import activation_plan, stream_plan
 from mcm_hardware.memory.memory_plan import PlannedChip, find_overflows, plan_memory
 from mcm_hardware.memory.queue_plan import plan_queues
-from mcm_hardware.memory.stream_plan import (
-    StreamPace,
-    WeightStream,
-    plan_stream,
-    plan_turns,
-    stream_transfers,
-)
 from mcm_hardware.package.start_times import buffer_times, with_start_times
 from mcm_hardware.package.transfer_plan import plan_transfers
 
@@ -77,12 +62,12 @@ def lower(
         numbers, model = specs[chip.chip], durations[chip.chip]
         on_host = _host_kernels(model)
         tensors = chip_dataflow(chip, plan.arriving, plan.leaving, on_host)
-        flow = with_body_memory(tensors, numbers, on_host)
+        flow = activation_plan.with_body_memory(tensors, numbers, on_host)
         planned.append(_planned(flow, plan.transfers, machine, chip.chip, numbers, model))
         flow, memory, stream = planned[-1].flow, planned[-1].memory, planned[-1].stream
         streamed: Mapping[int, tuple[int, ...]] = {}
         if stream is not None:
-            streamed = stream_transfers(stream, chip.chip, numbers, transfers)
+            streamed = stream_plan.stream_transfers(stream, chip.chip, numbers, transfers)
         programs.append(
             ChipProgram(
                 chip=chip.chip,
@@ -90,7 +75,9 @@ def lower(
                 buffers=memory.buffers,
                 high_water_bytes=memory.high_water_bytes,
                 weight_bytes=memory.bytes_of.get("weight", 0),
-                state_bytes=sum(state_buffer_bytes(numbers, state) for state in flow.states),
+                state_bytes=sum(
+                    activation_plan.state_buffer_bytes(numbers, state) for state in flow.states
+                ),
             )
         )
         for index, brought_by in _passed_on(flow).items():
@@ -150,10 +137,10 @@ def _by_start_times(
     for one in planned:
         numbers = specs[one.chip]
         for index in one.flow.arriving.values():
-            size = buffer_bytes(numbers, program.transfers[index].size_bytes)
+            size = activation_plan.buffer_bytes(numbers, program.transfers[index].size_bytes)
             size_bytes[index] = max(size_bytes[index], size)
         for value, indices in one.flow.leaving.items():
-            size = buffer_bytes(numbers, numbers.storage.value_bytes(value))
+            size = activation_plan.buffer_bytes(numbers, numbers.storage.value_bytes(value))
             for index in indices if value in one.flow.writer else ():
                 size_bytes[index], sent[index] = max(size_bytes[index], size), indices[0]
     found = with_start_times(program, machine, size_bytes, sent)
@@ -185,8 +172,8 @@ class _Planned(PlannedChip):
         stream: weights that come from off-package memory, if any do.
     """
 
-    activations: ActivationPlan
-    stream: WeightStream | None = None
+    activations: activation_plan.ActivationPlan
+    stream: stream_plan.WeightStream | None = None
 
 
 def _planned(
@@ -198,23 +185,24 @@ def _planned(
     durations: CostModel,
 ) -> _Planned:
     """A chip with its memory plan, and what has to be streamed for it."""
-    given, flow = flow, order_for_memory(flow, chip)
-    activations = plan_activations(flow, chip)
+    given, flow = flow, activation_plan.order_for_memory(flow, chip)
+    activations = activation_plan.plan_activations(flow, chip)
     memory = plan_memory(flow, transfers, chip, activations)
     excess, stream = memory.high_water_bytes - chip.sram_bytes, None
     if excess > 0 and machine.route(OFF_PACKAGE, device):
         # The evaluator of many partitions of a ring knows stream buffers that stay.
         if not machine.is_ring:
             orders = [
-                (one, plan_activations(one, chip)) for one in (flow, order_by_demand(given, chip))
+                (one, activation_plan.plan_activations(one, chip))
+                for one in (flow, activation_plan.order_by_demand(given, chip))
             ]
             best, least = min(orders, key=lambda order: order[1].high_water_bytes)
             fixed = memory.high_water_bytes - activations.high_water_bytes
             fixed -= memory.bytes_of.get("weight", 0)
             pace = _pace(best, machine, chip, device, durations)
-            if found := plan_turns(best, transfers, chip, fixed, least, pace):
+            if found := stream_plan.plan_turns(best, transfers, chip, fixed, least, pace):
                 flow, (stream, activations, _) = best, found
-        stream = stream or plan_stream(flow, chip, excess)
+        stream = stream or stream_plan.plan_stream(flow, chip, excess)
     if stream is not None:
         memory = plan_memory(flow, transfers, chip, activations, stream)
     return _Planned(device, flow, memory, activations, stream)
@@ -222,13 +210,13 @@ def _planned(
 
 def _pace(
     flow: ChipDataflow, machine: Machine, chip: ChipSpec, device: int, model: CostModel
-) -> StreamPace:
+) -> stream_plan.StreamPace:
     """Times of kernels, and of streamed bytes."""
     read = [1.0 / machine.channel_bytes_per_s[c] for c in machine.route(OFF_PACKAGE, device)]
     chips = dict.fromkeys(machine.shared_channels, machine.num_devices)
     sent = [chips.get(c, 1) / machine.channel_bytes_per_s[c] for c in machine.route(HOST, device)]
     seconds = [model.group_cost(kernel.nodes).seconds / chip.speed for kernel in flow.kernels]
-    return StreamPace(seconds, *(float(s) for s in (max(read), sum(read), sum(sent))))
+    return stream_plan.StreamPace(seconds, *(float(s) for s in (max(read), sum(read), sum(sent))))
 
 
 def _kernels(

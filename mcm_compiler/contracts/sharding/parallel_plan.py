@@ -20,15 +20,6 @@ from msgspec import Meta
 from mcm_compiler.contracts.requests import Objective
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text import json_text
-from mcm_compiler.text.json_text import (
-    Extent,
-    Number,
-    Seed,
-    UnreadableError,
-    parse_json,
-    read_bounded,
-    record_of,
-)
 
 FORMAT: Final = "mcm-parallel-plan"
 VERSION: Final = 1
@@ -77,8 +68,8 @@ class PlannedPipeline:
         micro_batches: pieces of a batch that are in the pipeline one after the other.
     """
 
-    cuts: tuple[Extent, ...]
-    device_cuts: tuple[Extent, ...]
+    cuts: tuple[json_text.Extent, ...]
+    device_cuts: tuple[json_text.Extent, ...]
     first_ops: tuple[str, ...] = ()
     micro_batches: Degree = 1
 
@@ -99,11 +90,11 @@ class SearchRecord:
 
     decides: Decision
     method: str
-    seed: Seed
-    objective: Number
-    oracle: Number | None = None
-    gap: Number | None = None
-    seconds: Number | None = None
+    seed: json_text.Seed
+    objective: json_text.Number
+    oracle: json_text.Number | None = None
+    gap: json_text.Number | None = None
+    seconds: json_text.Number | None = None
 
 
 @dataclass(frozen=True)
@@ -221,8 +212,8 @@ def read_plan(path: Path) -> ParallelPlan:
         CompileError: MCM-S020 if it is no plan.
     """
     try:
-        return plan_from_json(parse_json(read_bounded(path, MAX_FILE_BYTES)))
-    except UnreadableError as error:
+        return plan_from_json(json_text.parse_json(json_text.read_bounded(path, MAX_FILE_BYTES)))
+    except json_text.UnreadableError as error:
         message = f"the plan cannot be read: {error}"
         raise CompileError.of("MCM-S020", message, at=str(path)) from error
 
@@ -233,15 +224,17 @@ def plan_from_json(data: Any) -> ParallelPlan:
     Raises:
         UnreadableError: if it is no plan; the text says where.
     """
-    found = record_of(data, PlanFile)
+    found = json_text.record_of(data, PlanFile)
     stages = found.degrees.pipeline
     if found.pipeline is not None:
         _check_cuts(found.pipeline.cuts, "pipeline.cuts", stages)
         _check_cuts(found.pipeline.device_cuts, "pipeline.device_cuts", stages)
         if len(found.pipeline.first_ops) not in (0, stages - 1):
-            raise UnreadableError(f"pipeline.first_ops has not {stages - 1} names, or none")
+            raise json_text.UnreadableError(
+                f"pipeline.first_ops has not {stages - 1} names, or none"
+            )
     elif stages > 1:
-        raise UnreadableError("degrees.pipeline is more than 1, and pipeline is null")
+        raise json_text.UnreadableError("degrees.pipeline is more than 1, and pipeline is null")
     return ParallelPlan(
         model=found.model.name,
         digest=found.model.digest,
@@ -259,9 +252,11 @@ def plan_from_json(data: Any) -> ParallelPlan:
 
 def _check_cuts(cuts: tuple[int, ...], place: str, stages: int) -> None:
     if len(cuts) != stages - 1:
-        raise UnreadableError(f"{place} has {len(cuts)} cuts, {stages} stages need {stages - 1}")
+        raise json_text.UnreadableError(
+            f"{place} has {len(cuts)} cuts, {stages} stages need {stages - 1}"
+        )
     if any(one >= other for one, other in pairwise(cuts)):
-        raise UnreadableError(f"{place} does not ascend")
+        raise json_text.UnreadableError(f"{place} does not ascend")
 
 
 def model_digest(model: ir.Model) -> str:

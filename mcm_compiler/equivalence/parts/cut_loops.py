@@ -17,13 +17,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from mcm_compiler.equivalence.parts.part_laws import (
-    CONVOLUTIONS,
-    Law,
-    WholeOp,
-    law_of,
-    sizes_operand,
-)
+from mcm_compiler.equivalence.parts import part_laws
 from mcm_compiler.equivalence.parts.value_views import Cuts, Intervals, length, scaled
 from mcm_compiler.equivalence.values.value_numbers import OpKey
 
@@ -51,18 +45,18 @@ class CutOp:
     """
 
     outputs: tuple[Cuts, ...]
-    summed: Law | None = None
+    summed: part_laws.Law | None = None
     units: Intervals = ()
     extent: int = 0
     counted: bool = True
 
 
 class _Loops:
-    def __init__(self, facts: WholeOp) -> None:
+    def __init__(self, facts: part_laws.WholeOp) -> None:
         self.facts = facts
         self.cuts: list[Cuts] = [{} for _ in facts.shapes]
         self.outputs: list[Cuts] = [{} for _ in facts.results]
-        self.summed: tuple[Law, Intervals, int] | None = None
+        self.summed: tuple[part_laws.Law, Intervals, int] | None = None
         self.units: dict[str, int] = {}
 
     def cut(self, position: int, axis: int, intervals: Intervals) -> bool:
@@ -72,7 +66,7 @@ class _Loops:
         if has_windows(self.facts, position, axis):
             self.cuts[position][axis] = intervals
             return True
-        law, shape = law_of(self.facts, position, axis), self.facts.shapes[position]
+        law, shape = part_laws.law_of(self.facts, position, axis), self.facts.shapes[position]
         if law is None or shape is None or law.operands.get(position, (-1, 0))[0] != axis:
             return False
         unit = law.operands[position][1]
@@ -127,7 +121,7 @@ class _Loops:
 
 
 def cut_of(
-    facts: WholeOp,
+    facts: part_laws.WholeOp,
     op: OpKey,
     order: Sequence[int],
     relation: Relation,
@@ -150,7 +144,7 @@ def cut_of(
     own = [*op.inputs, *[None] * (len(given) - len(op.inputs))]
     loops = _Loops(facts)
     found: dict[int, Cuts | None] = {}
-    sizes = sizes_operand(facts.key)
+    sizes = part_laws.sizes_operand(facts.key)
     for at in order:
         left, right = own[at], given[at]
         if left is None or right is None or at == sizes:
@@ -179,7 +173,7 @@ def cut_of(
     return CutOp(tuple(loops.outputs), law, units, extent, counted)
 
 
-def reorders(facts: WholeOp, cut: CutOp) -> bool:
+def reorders(facts: part_laws.WholeOp, cut: CutOp) -> bool:
     """True if onnxruntime may add a part's products in another order than those of the whole.
 
     It chooses the blocks of a product by the sizes of the result, and divides the longer side of
@@ -213,9 +207,9 @@ _POOLS = frozenset({"AveragePool", "LpPool", "MaxPool"})
 _ATTRIBUTES = frozenset({"auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"})
 
 
-def has_windows(op: WholeOp, position: int, axis: int) -> bool:
+def has_windows(op: part_laws.WholeOp, position: int, axis: int) -> bool:
     """True if windows run along an axis of an operand."""
-    known = not op.key.domain and op.key.op_type in _POOLS | CONVOLUTIONS.keys()
+    known = not op.key.domain and op.key.op_type in _POOLS | part_laws.CONVOLUTIONS.keys()
     return known and not position and axis > 1 and len(op.results) == 1
 
 
@@ -224,7 +218,7 @@ def without_windows(attributes: Mapping[str, Hashable]) -> dict[str, Hashable]:
     return {name: key for name, key in attributes.items() if name not in _ATTRIBUTES}
 
 
-def window_cuts(op: WholeOp, part: OpKey, cuts: Cuts) -> Cuts | None:
+def window_cuts(op: part_laws.WholeOp, part: OpKey, cuts: Cuts) -> Cuts | None:
     """Which windows of an op of the model a part of it has.
 
     Args:
@@ -237,7 +231,7 @@ def window_cuts(op: WholeOp, part: OpKey, cuts: Cuts) -> Cuts | None:
     """
     image, result = op.shapes[0], op.results[0]
     kernel = op.key.numbers("kernel_shape")
-    if (of_channels := CONVOLUTIONS.get(op.key.op_type)) is not None:
+    if (of_channels := part_laws.CONVOLUTIONS.get(op.key.op_type)) is not None:
         kernel = (op.shapes[of_channels[0]] or ())[2:]
     elif part.numbers("kernel_shape") != kernel:
         return None

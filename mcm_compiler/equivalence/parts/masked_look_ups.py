@@ -14,17 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mcm_compiler.equivalence.parts import value_views
 from mcm_compiler.equivalence.parts.located_slices import LocatedSlices
 from mcm_compiler.equivalence.parts.source_pieces import SourcePieces
-from mcm_compiler.equivalence.parts.value_views import (
-    Cuts,
-    Intervals,
-    Piece,
-    Shape,
-    length,
-    merged,
-    part_of,
-)
 from mcm_compiler.equivalence.values.value_numbers import OpKey, ValueNumbers
 
 MAX_STEPS = 64
@@ -47,9 +39,9 @@ class FoundRows:
 
     result: int
     extent: int
-    units: Intervals
+    units: value_views.Intervals
     used: frozenset[int]
-    cuts: Cuts
+    cuts: value_views.Cuts
 
 
 class MaskedLookUps:
@@ -74,7 +66,7 @@ class MaskedLookUps:
         self._located = located
         self._names = names
 
-    def rows(self, op: OpKey, pieces: dict[int, Piece]) -> FoundRows | None:
+    def rows(self, op: OpKey, pieces: dict[int, value_views.Piece]) -> FoundRows | None:
         """Rows that `Where(mask, look-up, zero)` gives of a look-up of the model, or None.
 
         Args:
@@ -101,11 +93,11 @@ class MaskedLookUps:
         return None
 
     def _of(
-        self, candidate: int, gather: OpKey, leaf: int, own: Piece, mask: int
+        self, candidate: int, gather: OpKey, leaf: int, own: value_views.Piece, mask: int
     ) -> FoundRows | None:
         given = self._source.facts(candidate)
         whole = self._source.pieces.get(given.key.inputs[1] or 0)
-        cuts = None if whole is None else part_of(own, whole)
+        cuts = None if whole is None else value_views.part_of(own, whole)
         if cuts is None or given.key.attributes != gather.attributes:
             return None
         table, rows = given.key.inputs[0], gather.inputs[0]
@@ -131,14 +123,14 @@ class MaskedLookUps:
         of_result = {axis + along: at for along, at in cuts.items()}
         return FoundRows(result, shape[axis], units, used | expression.used, of_result)
 
-    def _spread(self, mask: int, shape: Shape) -> int | None:
+    def _spread(self, mask: int, shape: value_views.Shape) -> int | None:
         """Shape that a mask is reshaped from, with an extent of 1 for each axis within a row."""
         made = self._numbers.maker(mask)
         if made is None or made.op_type != "Reshape" or made.domain or 0 in shape:
             return None
         return made.inputs[0] if self._source.ints(made, 1) == shape else None
 
-    def _leaves(self, number: int | None, pieces: dict[int, Piece]) -> list[int]:
+    def _leaves(self, number: int | None, pieces: dict[int, value_views.Piece]) -> list[int]:
         """Values of the model, or parts of them, that an expression is made of, nearest first."""
         found: dict[int, None] = {}
         waiting, seen = [number], set[int]()
@@ -164,8 +156,8 @@ def is_nothing(numbers: ValueNumbers, number: int) -> bool:
 
 
 def _rows_found(
-    expression: IndexExpression, mask: int, index: int | None, rows: Intervals
-) -> Intervals | None:
+    expression: IndexExpression, mask: int, index: int | None, rows: value_views.Intervals
+) -> value_views.Intervals | None:
     """Rows of the table that are found, if they are the right ones and no others are read.
 
     Args:
@@ -177,7 +169,7 @@ def _rows_found(
     here, at = expression.of(mask), expression.of(index)
     if here is None or at is None or here.dtype != bool or at.dtype == bool:
         return None
-    total, count = expression.rows, length(rows)
+    total, count = expression.rows, value_views.length(rows)
     held = np.concatenate([np.arange(a, b) for a, b in rows])
     wanted = np.arange(-total, total) % total
     here, at = np.broadcast_to(here, wanted.shape), np.broadcast_to(at, wanted.shape)
@@ -190,7 +182,7 @@ def _rows_found(
     # Both ways to name a row find it, or neither.
     if not np.array_equal(shown[wanted], here):
         return None
-    return merged([(int(k), int(k) + 1) for k in np.flatnonzero(shown)])
+    return value_views.merged([(int(k), int(k) + 1) for k in np.flatnonzero(shown)])
 
 
 MAX_ROWS = 1 << 21

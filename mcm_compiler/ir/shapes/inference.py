@@ -23,14 +23,8 @@ from mcm_compiler.graph.map_types import shape_from_proto, type_from_proto
 from mcm_compiler.graph.static_shapes import shape_of_tensor, static_dims
 from mcm_compiler.graph.structure import MAX_FAULTS, all_nodes
 from mcm_compiler.ir.rewriting.writer import DataLocation, proto_with_references
-from mcm_compiler.ir.shapes.decided_branches import fold_decided_branches
-from mcm_compiler.ir.shapes.doubtful_shapes import (
-    claims_note,
-    contradicted_by_run,
-    forget_mapped_bodies,
-    restore_claims,
-    take_claims,
-)
+from mcm_compiler.ir.shapes import doubtful_shapes
+from mcm_compiler.ir.shapes.control_flow import fold_decided_branches
 from mcm_compiler.ir.shapes.fixed_shapes import doubtful_values, fixed_shapes, open_ranks
 from mcm_compiler.ir.shapes.isolated_inference import infer_in_child
 from mcm_compiler.ir.shapes.open_sizes import leave_open
@@ -133,11 +127,11 @@ class _Inference:
             if value.const_value is not None:
                 value.shape = shape_of_tensor(value.const_value)
                 value.dtype = value.const_value.dtype
-        forget_mapped_bodies(model)
+        doubtful_shapes.forget_mapped_bodies(model)
         self._model = model
         self._given = given
         self._declared = declared
-        self._claims = take_claims(model)
+        self._claims = doubtful_shapes.take_claims(model)
         self._restored: set[ir.Value] = set()
         self._compared: set[ir.Value] = set()
         self._opened: list[Diagnostic] = []
@@ -150,7 +144,7 @@ class _Inference:
         agrees = _infer_with_onnx(model)
         if fold and fold_decided_branches(model):
             return False
-        self._restored |= (restored := restore_claims(model, self._claims))
+        self._restored |= (restored := doubtful_shapes.restore_claims(model, self._claims))
         if restored:
             _infer_with_onnx(model)
         _check_sizes(model)
@@ -162,7 +156,7 @@ class _Inference:
         claimed = set[ir.Value]() if _confirmed(model, self._restored) else self._restored
         doubtful = claimed.union(doubtful_values(model) if agrees else _sized(model))
         wanted = [v for v in _values(model) if v in doubtful and v not in self._compared]
-        self._corrected += contradicted_by_run(model, runs, wanted)
+        self._corrected += doubtful_shapes.contradicted_by_run(model, runs, wanted)
         unrun = open_values(model)
         if unrun:
             fixed = set[ir.Value]() if self._opened else fixed_shapes(model)
@@ -186,7 +180,7 @@ class _Inference:
             _infer_unread(model)
         still = [v for v in unrun if is_open(v)]
         self.notes = [
-            *claims_note(model, self._claims, self._restored),
+            *doubtful_shapes.claims_note(model, self._claims, self._restored),
             *self._opened,
             *self._corrected,
             *_notes(missing, unrun, still, runs),

@@ -19,7 +19,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.graph.states import STATES, STATES_PROPERTY, StatePair, States
 from mcm_compiler.ir.reading.function_calls import inline_functions
-from mcm_compiler.ir.shapes.decided_branches import fold_decided_branches
+from mcm_compiler.ir.shapes.control_flow import fold_decided_branches
 from mcm_compiler.ir.shapes.inference import infer_shapes, open_values
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.option_fields import above, at_least, checked, one_of

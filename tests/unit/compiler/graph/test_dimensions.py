@@ -10,7 +10,7 @@ import pytest
 from mcm_compiler.cli.parameters import parse_dimension, parse_shape
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.graph.dimensions import bind_dimensions, check_known
-from mcm_compiler.graph.usual_sizes import usual_size
+from mcm_compiler.graph.estimated_dims import usual_size
 
 
 def model_of(**shapes):

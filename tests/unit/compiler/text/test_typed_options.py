@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.text.typed_options import take_types
+from mcm_compiler.text.spec_text import take_types
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from mcm_hardware.chip.roofline import cycle_model
-from mcm_hardware.tensors.packed_weights import packed_operands
+from mcm_hardware.tensors.storage_widths import packed_operands
 from mcm_models.zoo.llama import Llama
 
 K, N, BLOCK = 256, 512, 32
