@@ -51,8 +51,9 @@ Both are relative to the measured period of one process with the whole model.
 
 - **Rank correlation**: Spearman, with measured kernels and with the roofline of `cpu-ring`.
 - **Measured / predicted**: the median ratio. A process also waits and hands tensors on, which the
-  prediction leaves out: {overhead} an inference, {share} of the period (medians by row). It
-  is no constant of the machine.
+  prediction leaves out: {overhead} an inference, {share} of the period (medians by row). With
+  their median of {constant} added to each prediction, ratios would be {with_constant}. Targets have
+  no such number yet.
 - **Scatter**: the median distance from that ratio. The period of one partition repeats within
   {repeat} (median).
 - **Fastest**: throughput of the best partition over that of one process.
@@ -97,7 +98,12 @@ def _overheads(found: Kept) -> dict[str, str]:
         rows = [(cut["period_cpu_s"] - max(cut["busy_s"]), cut["period_cpu_s"]) for cut in cuts]
         medians.append(np.median([(over_s, over_s / s) for over_s, s in rows], axis=0))
     (least_s, least), (most_s, most) = np.min(medians, axis=0), np.max(medians, axis=0)
+    constant_s = float(np.median(medians, axis=0)[0])
+    pairs = map(predicted_and_measured, found.values())
+    ratios = [np.median(true_s / (predicted_s + constant_s)) for predicted_s, true_s in pairs]
     return {
+        "constant": f"{constant_s * 1e6:.0f} µs",
+        "with_constant": f"{min(ratios):.2f} to {max(ratios):.2f}",
         "overhead": f"{least_s * 1e6:.0f} to {most_s * 1e6:.0f} µs",
         "share": f"{100 * least:.1f} to {percent_text(most)}",
     }
