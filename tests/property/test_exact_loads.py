@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
 from mcm_compiler.placements.ring_rules import COLLECTED
-from mcm_passes.families.ring.loads.crossings import cuts_of
 from mcm_passes.families.ring.loads.window_costs import (
     PackingRatio,
     Window,
+    cuts_of,
     window_cost,
     window_scratch,
 )

@@ -24,11 +24,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from mcm_models.arrays import Jax
 from mcm_models.policy.features import PaddedGraph
-from mcm_models.policy.layout import PolicyLayout, Weights
+from mcm_models.policy.layout import PolicyLayout
 from mcm_models.policy.network import Chips, Choices, chip_scores, node_vectors
 from mcm_models.ppo import adam, gains, gradient_steps, taken
 from mcm_models.ppo_settings import PpoSettings
@@ -36,41 +35,15 @@ from mcm_models.ppo_settings import PpoSettings
 Array = jax.Array
 
 
-def params_of(weights: Weights) -> dict[Any, Any]:
-    """Weights as a tree by the parts of their names, whose leaves stand in the order of numbers."""
-    tree: dict[Any, Any] = {}
-    for name, array in weights.items():
-        *parts, last = (int(part) if part.isdigit() else part for part in name.split("/"))
-        node = tree
-        for part in parts:
-            node = node.setdefault(part, {})
-        node[last] = jnp.asarray(array)
-    return tree
-
-
-def named(params: dict[Any, Any], before: str = "") -> dict[str, Any]:
-    """The inverse of `params_of`, by name; arrays stay what they are."""
-    found: dict[str, Any] = {}
-    for part, node in params.items():
-        name = f"{before}{part}"
-        found |= named(node, f"{name}/") if isinstance(node, dict) else {name: node}
-    return found
-
-
-def weights_of(params: dict[Any, Any]) -> Weights:
-    """The inverse of `params_of`."""
-    return {name: np.asarray(array) for name, array in sorted(named(params).items())}
-
-
 def scores_of(
     layout: PolicyLayout,
-    network: dict[Any, Any],
+    weights: dict[str, Array],
     graph: PaddedGraph,
     chips: Chips,
     choices: Choices | None,
 ) -> Array:
     """Scores of chips without prior; see `mcm_models.policy.network.chip_scores`."""
-    o, weights = Jax(), named(network)
+    o = Jax()
     graph = PaddedGraph(*map(jnp.asarray, graph))
     first = node_vectors(o, layout, weights, graph)
     return chip_scores(o, layout, weights, first, graph, chips, choices)
@@ -80,12 +53,12 @@ class Trained(NamedTuple):
     """All that an update changes.
 
     Attributes:
-        network: weights of the policy, from `params_of`.
+        network: weights of the policy, by name.
         node_scores: `[P, C]`, scores of the nodes' own, over `PpoSettings.node_scores`, which is
             how they get larger steps; `[0, 0]` where there are none.
     """
 
-    network: dict[Any, Any]
+    network: dict[str, Array]
     node_scores: Array
 
 

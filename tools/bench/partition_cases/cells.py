@@ -18,7 +18,7 @@ from mcm_compiler.contracts.requests import Rule
 from mcm_compiler.placements.placement_file import read_placement, with_devices
 from mcm_compiler.registry import PLACEMENT_COSTS, STRATEGIES
 from mcm_compiler.text import spec_text
-from mcm_passes.families.ring.strategies.start import KNOWN
+from mcm_passes.families.ring.strategies.local_search import KNOWN
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.solving.planned_memory import solve_with_plans

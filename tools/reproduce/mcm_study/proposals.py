@@ -11,12 +11,12 @@ import numpy as np
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_models.policy.inference import Decoded
 from mcm_models.policy.layout import initial_weights
+from mcm_models.policy.network import Decoded
 from mcm_passes.families.ring.learning.recipes import Recipe
 from mcm_passes.families.ring.learning.rollouts import Rollouts
 from mcm_passes.families.ring.learning.tasks import FastRewards, Task
-from mcm_passes.families.ring.solver.problem_sampling import filled_rows
+from mcm_passes.families.ring.solver.batch import filled_rows
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_study.cells import Cell, Record
 from mcm_study.methods import Method

@@ -22,9 +22,9 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
 )
 from mcm_compiler.text.option_fields import above, at_least, checked
-from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
+from mcm_passes.families.ring.solver.batch import ProblemSampler
 from mcm_passes.families.ring.solver.sample_and_fix import Singles
-from mcm_passes.families.ring.strategies.start import NOTHING_DRAWN, ask_authority
+from mcm_passes.families.ring.strategies.local_search import NOTHING_DRAWN, ask_authority
 from mcm_passes.mapping.search.search import Search
 
 MOST_WEIGHTS = 1 << 25
@@ -45,8 +45,7 @@ class Drawing:
         rows = self.sampler.sample(rng, count, weights)
         if (rows[:, 0] >= 0).any():
             return rows, None
-        why = self.sampler.note or NOTHING_DRAWN
-        return rows, self.search.outcome(ask_authority(self.search, why))
+        return rows, self.search.outcome(ask_authority(self.search, NOTHING_DRAWN))
 
     def end(self) -> Outcome:
         """The answer once the budget is spent."""

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcm_models.policy.features import COLUMNS, NUM_OP_CLASSES, graph_features, pad_graph
-from mcm_models.policy.inference import balanced_prior, prior_around
 from mcm_models.policy.layout import knot_mixture, knot_of_chip
+from mcm_models.policy.network import balanced_prior, prior_around
 from mcm_passes.families.ring.learning.rollouts import (
     order_of_partition,
     orders_of_least_span,

@@ -10,9 +10,8 @@ import pytest
 
 from mcm_models.policy import ppo
 from mcm_models.policy.features import COLUMNS, graph_features, pad_graph, pad_rows
-from mcm_models.policy.inference import PolicyOfGraph, choices_by_inverse, softmax
 from mcm_models.policy.layout import PolicyLayout, initial_weights
-from mcm_models.policy.network import Chips, Choices
+from mcm_models.policy.network import Chips, Choices, PolicyOfGraph, choices_by_inverse, softmax
 
 
 def both(problem, layout, weights, choices=None):
@@ -26,7 +25,7 @@ def both(problem, layout, weights, choices=None):
         parts = Choices.of(layout, choices, chips)
         seen = Choices(*(pad_rows(part, padded.real.size, 1) for part in parts))
     of_jax = jax.jit(ppo.scores_of, static_argnums=0)
-    scores = of_jax(layout, ppo.params_of(weights), padded, Chips.of(layout, chips), seen)
+    scores = of_jax(layout, weights, padded, Chips.of(layout, chips), seen)
     return found.scores(choices), np.asarray(scores)[..., :n, :]
 
 
@@ -163,22 +162,6 @@ def test_choices_of_neighbours_change_scores(problem_of, small_layout, restless)
     high[0, source] = 3
     changed = np.abs(policy.scores(low) - policy.scores(high)).max(axis=-1)[0] > 1e-6
     assert changed[target]
-
-
-def test_weights_survive_the_tree_in_the_order_of_layers(small_layout):
-    layout = dataclasses.replace(small_layout(), layers=11)
-    weights = initial_weights(layout, 3)
-    tree = ppo.params_of(weights)
-    back = ppo.weights_of(tree)
-    assert {k: v.tobytes() for k, v in back.items()} == {k: v.tobytes() for k, v in weights.items()}
-    # States of trainings number the leaves: layer 10 comes after layer 2.
-    numbered = {name: np.full((), k) for k, name in enumerate(sorted(weights, key=natural))}
-    leaves = jax.tree.leaves(ppo.params_of(numbered))
-    assert [int(leaf) for leaf in leaves] == list(range(len(weights)))
-
-
-def natural(name):
-    return [int(part) if part.isdigit() else part for part in name.split("/")]
 
 
 def test_draws_follow_the_probabilities():

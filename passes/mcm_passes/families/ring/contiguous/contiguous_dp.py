@@ -34,8 +34,7 @@ from mcm_passes.families.ring.contiguous.contiguous_windows import (
     windows_along,
 )
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows, beginnings, costs_from
-from mcm_passes.families.ring.loads.crossings import cuts_of
-from mcm_passes.families.ring.loads.window_costs import PackingRatio, window_scratch
+from mcm_passes.families.ring.loads.window_costs import PackingRatio, cuts_of, window_scratch
 from mcm_passes.mapping.loads.chip_demands import chip_demands
 from mcm_passes.mapping.machine.device_order import along, device_orders, first_line, first_order
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes

@@ -18,11 +18,12 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_passes.families.ring.loads.crossings import IdealCrossings, cuts_of
 from mcm_passes.families.ring.loads.window_costs import (
+    IdealCrossings,
     PackingRatio,
     Window,
     WindowScratch,
+    cuts_of,
     window_cost,
     window_scratch,
 )

@@ -8,11 +8,13 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds, read_beyond
 from mcm_passes.families.ring.loads.window_costs import (
+    IdealCrossings,
     PackingRatio,
     Window,
     WindowCost,
+    holds,
+    read_beyond,
     window_loads,
     window_scratch,
     with_activations,

@@ -18,7 +18,7 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import count_text, seconds_text
-from mcm_passes.families.ring.loads.crossings import holds
+from mcm_passes.families.ring.loads.window_costs import holds
 from mcm_passes.families.ring.order_encoding.chip_windows import (
     SLACK,
     Amounts,

@@ -11,9 +11,8 @@ import numpy as np
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_models.policy import ppo
 from mcm_models.policy.features import GraphFeatures, Singles, pad_rows
-from mcm_models.policy.inference import PolicyOfGraph
 from mcm_models.policy.layout import Weights
-from mcm_models.policy.network import Chips, Choices
+from mcm_models.policy.network import Chips, Choices, PolicyOfGraph
 from mcm_models.ppo import adam
 from mcm_models.training_run import leaves_of, with_leaves
 from mcm_passes.families.ring.learning.recipes import Recipe
@@ -116,7 +115,8 @@ class PolicyLearner:
         if state is not None and recipe.ppo.node_scores:
             raise ValueError("scores of single nodes cannot go on where another learner stopped")
         self.recipe = recipe
-        self._params = ppo.Trained(ppo.params_of(weights), jnp.zeros((0, 0)))
+        network = {name: jnp.asarray(array) for name, array in weights.items()}
+        self._params = ppo.Trained(network, jnp.zeros((0, 0)))
         self._optimizer = adam(recipe.ppo.max_gradient, recipe.ppo.learning_rate)
         self._state = self._optimizer.init(self._params)
         self._task: Task | None = None
@@ -126,7 +126,7 @@ class PolicyLearner:
     @property
     def weights(self) -> Weights:
         """Weights by name."""
-        return ppo.weights_of(self._params.network)
+        return {name: np.asarray(array) for name, array in sorted(self._params.network.items())}
 
     def optimizer_arrays(self) -> Weights:
         """State of the optimizer, by number of the leaf."""

@@ -16,24 +16,18 @@ from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.policy.features import EDGES_PER_NODE, graph_features
-from mcm_models.policy.inference import PolicyOfGraph
 from mcm_models.policy.layout import POLICIES, SHIPPED_POLICY, PolicyCard, Weights
+from mcm_models.policy.network import PolicyOfGraph
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, Sampler, transferring
 from mcm_passes.families.ring.learning.rollouts import (
     may_improve,
     order_of_partition,
     orders_of_least_span,
 )
-from mcm_passes.families.ring.learning.tasks import (
-    LEAST_S,
-    FrozenPolicy,
-    Task,
-    relative_throughput,
-    rewards_of,
-)
+from mcm_passes.families.ring.learning.tasks import LEAST_S, Task, relative_throughput, rewards_of
 from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.strategies.start import KNOWN, NOTHING_DRAWN
+from mcm_passes.families.ring.strategies.local_search import KNOWN, NOTHING_DRAWN
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from mcm_passes.mapping.search.named import LEARNS_AT, WITHOUT_LEARNING, answer_of, strategy_of
 from mcm_passes.mapping.search.search import Search
@@ -332,11 +326,11 @@ class LearnedRun:
 def _iterations(
     recipe: Recipe, weights: Weights
 ) -> Callable[[Task, np.random.Generator], partition.Ints]:
-    """Iterations of one policy, each from a task to the partitions that it drew."""
-    if not recipe.ppo.learning_rate:
-        return FrozenPolicy(recipe, weights).iterate
-    # JAX takes a second to load, which only those pay who learn. On one thread its sums come
-    # out the same on every run.
+    """Iterations of one policy, each from a task to the partitions that it drew.
+
+    JAX takes a second to load, which only those pay who learn. On one thread its sums are the same
+    on every run.
+    """
     use_one_thread()
     require_learning("the strategy", LEARNS_AT, WITHOUT_LEARNING)
     from mcm_passes.families.ring.learning.learner import PolicyLearner

@@ -10,19 +10,18 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_models.policy.features import GraphFeatures, Singles
-from mcm_models.policy.inference import Decoded
+from mcm_models.policy.network import Decoded
 from mcm_passes.families.ring.contiguous.contiguous_kernels import window_limits
 from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
 from mcm_passes.families.ring.learning.recipes import Recipe
 from mcm_passes.families.ring.solver import adjacent_domains
-from mcm_passes.families.ring.solver.batch import BatchSolver
+from mcm_passes.families.ring.solver.batch import BatchSolver, allowed_chips, filled_rows, with_pins
 from mcm_passes.families.ring.solver.monotone_paths import (
     fewest_windows,
     monotone_path_marginals,
     sample_monotone_paths,
     sample_windowed,
 )
-from mcm_passes.families.ring.solver.problem_sampling import allowed_chips, filled_rows, with_pins
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 from mcm_passes.mapping.problem.topological_orders import topological_orders

@@ -17,7 +17,7 @@ from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.exact import ideals
 from mcm_passes.families.ring.exact.ideal_chain import SLACK, TriangleReading
-from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum
+from mcm_passes.families.ring.exact.ideals import ChainOptimum
 from mcm_passes.families.ring.objectives.label_chain import Goal
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
 from mcm_passes.families.ring.objectives.latency import objective_bound

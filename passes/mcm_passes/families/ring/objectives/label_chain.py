@@ -37,10 +37,11 @@ from mcm_passes.families.ring.exact.ideal_chain import (
     streamed_blocks,
     window_period,
 )
-from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.loads.window_costs import (
+    IdealCrossings,
     Window,
     WindowCost,
+    holds,
     list_nodes,
     window_cost,
     window_loads,

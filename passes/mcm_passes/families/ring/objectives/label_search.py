@@ -13,8 +13,8 @@ from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_passes.families.ring.exact.ideal_chain import TriangleReading
-from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
-from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
+from mcm_passes.families.ring.exact.ideals import ChainOptimum, IdealLattice
+from mcm_passes.families.ring.loads.window_costs import IdealCrossings, holds
 from mcm_passes.families.ring.objectives.chip_play import PlayedProblem, play_scratch
 from mcm_passes.families.ring.objectives.joules import joule_problem
 from mcm_passes.families.ring.objectives.label_chain import (

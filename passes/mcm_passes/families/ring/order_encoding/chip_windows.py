@@ -11,7 +11,7 @@ from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import seconds_text
-from mcm_passes.families.ring.loads.crossings import holds
+from mcm_passes.families.ring.loads.window_costs import holds
 from mcm_passes.mapping.bounds.packing import longest_too_short
 from mcm_passes.mapping.bounds.work_around import WorkAround, work_around
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks

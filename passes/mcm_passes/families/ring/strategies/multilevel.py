@@ -21,8 +21,7 @@ from mcm_compiler.contracts.partition import (
 from mcm_compiler.text.option_fields import at_least, checked
 from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.strategies.local_search import late_position, resegment
-from mcm_passes.families.ring.strategies.start import find_start
+from mcm_passes.families.ring.strategies.local_search import find_start, late_position, resegment
 from mcm_passes.mapping.models import adapted, periods_of
 from mcm_passes.mapping.problem.resident_sizes import aliases_among
 from mcm_passes.mapping.problem.topological_orders import topological_orders

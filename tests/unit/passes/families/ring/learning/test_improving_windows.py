@@ -15,7 +15,7 @@ from mcm_passes.families.ring.learning.rollouts import (
     ImprovingWindows,
     orders_of_least_span,
 )
-from mcm_passes.families.ring.solver.problem_sampling import filled_rows
+from mcm_passes.families.ring.solver.batch import filled_rows
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.rule_graph import rule_graph

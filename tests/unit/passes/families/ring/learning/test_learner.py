@@ -12,9 +12,8 @@ import pytest
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.policy import ppo
 from mcm_models.policy.features import graph_features, pad_graph, pad_rows
-from mcm_models.policy.inference import softmax
 from mcm_models.policy.layout import initial_weights
-from mcm_models.policy.network import Chips
+from mcm_models.policy.network import Chips, softmax
 from mcm_models.ppo import adam
 from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.ring.learning.learner import PolicyLearner
@@ -43,7 +42,10 @@ def one_step(problem, layout, weights, actions, log_base, advantage):
     padded = pad_graph(features)
     nodes, n = padded.real.size, features.num_nodes
     settings = PpoSettings(epochs=1, minibatches=1, entropy=0.0, node_scores=1.0)
-    params = ppo.Trained(ppo.params_of(weights), jax.numpy.zeros((nodes, features.num_chips)))
+    params = ppo.Trained(
+        {n: jax.numpy.asarray(w) for n, w in weights.items()},
+        jax.numpy.zeros((nodes, features.num_chips)),
+    )
     state = adam(settings.max_gradient, settings.learning_rate).init(params)
     count = len(actions)
     trained, state, metrics = ppo.update(
@@ -77,7 +79,7 @@ def test_the_gradient_is_that_of_the_likelihood_of_whole_partitions(problem_of, 
     layout = small_layout(knots=3)
     weights = initial_weights(layout, 0)
     none = np.zeros((4, 3), np.float32)
-    from mcm_models.policy.inference import PolicyOfGraph
+    from mcm_models.policy.network import PolicyOfGraph
 
     scores = PolicyOfGraph(layout, weights, graph_features(problem), none).scores()
     log_p = np.log(softmax(scores.astype(np.float64)))

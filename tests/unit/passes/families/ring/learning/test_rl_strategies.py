@@ -20,7 +20,7 @@ from mcm_passes.families.ring.learning import recipes
 from mcm_passes.families.ring.learning.rl import Rl, RlFinetune, RlZeroshot
 from mcm_passes.families.ring.learning.rl_run import SHOTS, TEMPERATURES
 from mcm_passes.families.ring.learning.tasks import Task
-from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
+from mcm_passes.families.ring.solver.batch import ProblemSampler
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from tests.generators.partition_problems import make_problem

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mcm_models.policy.features import graph_features
-from mcm_models.policy.inference import Decoded, softmax
+from mcm_models.policy.network import Decoded, softmax
 from mcm_passes.families.ring.learning.learner import node_credit
 from mcm_passes.families.ring.learning.recipes import PUBLISHED, Recipe
 from mcm_passes.families.ring.learning.rollouts import (

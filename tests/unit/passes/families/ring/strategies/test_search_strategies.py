@@ -10,7 +10,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.strategies import start
+from mcm_passes.families.ring.strategies import local_search
 from mcm_passes.families.ring.strategies.local_search import LocalSearch, Reorder
 from mcm_passes.families.ring.strategies.multilevel import Multilevel
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
@@ -260,21 +260,23 @@ def test_members_begin_with_what_is_known_where_cuts_of_orders_do_not_fit(branch
     problem = branches()
     found = run(Portfolio(("cpsat",)), problem).chip_of
     nothing = Outcome(None, 0, reason="no cuts fit")
-    monkeypatch.setattr(start, "dp_outcome", lambda *_: nothing)
+    monkeypatch.setattr(local_search, "dp_outcome", lambda *_: nothing)
     search = Search(problem, AnalyticPeriods(problem), Budget(known=(found,)))
-    assert start.find_start(search, np.random.default_rng(0)) == ""
+    assert local_search.find_start(search, np.random.default_rng(0)) == ""
     assert np.array_equal(search.best, found)
     alone = Search(problem, AnalyticPeriods(problem), Budget())
-    start.find_start(alone, np.random.default_rng(0))
+    local_search.find_start(alone, np.random.default_rng(0))
     assert not np.array_equal(alone.best, found)
 
 
 def test_what_is_known_but_breaks_rules_is_no_start(branches, monkeypatch):
-    monkeypatch.setattr(start, "dp_outcome", lambda *_: Outcome(None, 0, reason="no cuts fit"))
+    monkeypatch.setattr(
+        local_search, "dp_outcome", lambda *_: Outcome(None, 0, reason="no cuts fit")
+    )
 
     def started(problem, *known):
         search = Search(problem, AnalyticPeriods(problem), Budget(known=known))
-        return start.find_start(search, np.random.default_rng(0)), search.best
+        return local_search.find_start(search, np.random.default_rng(0)), search.best
 
     problem = branches()
     _, drawn = started(problem)
@@ -293,11 +295,13 @@ def test_what_is_known_but_breaks_rules_is_no_start(branches, monkeypatch):
 
 
 def test_large_problems_that_no_cuts_fit_are_refused_at_once(branches, monkeypatch):
-    monkeypatch.setattr(start, "dp_outcome", lambda *_: Outcome(None, 0, reason="no cuts fit"))
-    monkeypatch.setattr(start, "searches_cost_minutes", lambda _problem: True)
+    monkeypatch.setattr(
+        local_search, "dp_outcome", lambda *_: Outcome(None, 0, reason="no cuts fit")
+    )
+    monkeypatch.setattr(local_search, "searches_cost_minutes", lambda _problem: True)
     problem = branches()
     search = Search(problem, AnalyticPeriods(problem), Budget())
-    assert start.find_start(search, np.random.default_rng(0)) == "no cuts fit"
+    assert local_search.find_start(search, np.random.default_rng(0)) == "no cuts fit"
     assert search.best is None
 
 
