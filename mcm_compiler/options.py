@@ -43,7 +43,7 @@ class CompileOptions:
             target's own, or what its description names.
         routing: see `mcm_compiler.contracts.target.Routing`.
         chips: use only the first N chips of the package; None for all of them.
-        replicas: pipelines side by side, each on an equal share of the chips; None for as many as
+        replicas: of the pipeline, each on an equal share of the chips; None for as many as
             are fastest, or one where pins, an assignment or forbidden chips name places.
         round: inferences that each pipeline computes together, in as many classes; None for what
             the level chooses, 1 for one at a time.

@@ -298,7 +298,7 @@ def click_option(option: Option) -> click.Option:
     elif option.form == "choice":
         facts["type"] = click.Choice(option.choices)
     elif option.form == "whole":
-        facts["type"] = click.IntRange(option.low, option.high)
+        facts |= {"type": click.IntRange(option.low, option.high), "metavar": "N"}
     if option.form in _REPEATED:
         facts |= {"multiple": True, "type": _REPEATED[option.form]}
     elif option.form != "flag" and not option.required:

@@ -9,7 +9,7 @@ from mcm_compiler.cli.show import show_json
 from mcm_compiler.cli.verb import FORMAT, argument, verb
 
 
-@verb(plugins=False)
+@verb(("completion bash > ~/.mcmc-completion",), plugins=False)
 def command(
     shell: str = argument(type=click.Choice(list(SHELLS))), output_format: str = FORMAT
 ) -> None:

@@ -167,7 +167,7 @@ Attributes:
 
 
 class ReplicationFacts(TypedDict):
-    """Pipelines side by side.
+    """Replicas of the pipeline.
 
     Attributes:
         replicas: pipelines that take inferences in turn.
@@ -324,7 +324,7 @@ class Report(_Inputs, _Figures, _Parts):
             give equal bytes from the command line and from Python code.
         throughput_per_s: inferences per second in steady state; the inverse of period_s.
         period_s: seconds between two inferences that leave the package in steady state, from
-            period_model; with pipelines side by side, that of one divided by their number.
+            period_model; with several replicas, that of one divided by their number.
         latency_s: seconds from the start of one inference to its last output in an otherwise empty
             package, from period_model.
         period_model: name of the simulator that period_s, latency_s, chips and links come from.
@@ -353,11 +353,11 @@ class Report(_Inputs, _Figures, _Parts):
             0 where it found no better one, null where no policy has learned.
         bottleneck: the busiest chip or link.
         chips_used: chips with at least one op, those of all pipelines together.
-        replication: pipelines side by side, each with the programs of the first one on chips of its
+        replication: replicas, each with the programs of the first one on chips of its
             own; reports of earlier releases lack it.
         chips: one entry per used chip of the first pipeline, ascending.
         links: one entry per used link, host links included. A channel that all chips share has the
-            seconds and bytes of all pipelines side by side.
+            seconds and bytes of all replicas.
         clones: ops that were copied to a further chip that reads them.
         relays: identity ops that pass a tensor on.
         sharded_operators: ops that were replaced by several because their weight fits no chip.

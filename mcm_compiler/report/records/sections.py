@@ -217,7 +217,7 @@ ProvenFacts = TypedDict(
 """A proven bound for one number of equal pipelines.
 
 Attributes:
-    replicas: pipelines side by side.
+    replicas: of the pipeline, at the same time.
     chips_each: chips that each of them may use.
     bound: least value of any of them, in the unit of the value; null where none is valid at all.
     proof: kind of argument, or null.
@@ -309,7 +309,7 @@ class StateFacts(TypedDict):
         needed_sequences: with which a pipeline answers as often as for independent inferences:
             latency by period of those, rounded up.
         fitting_sequences: whose states would fit into the chips of a pipeline, at most 1,024.
-        pipelines: side by side; each has sequences of its own.
+        pipelines: replicas; each has sequences of its own.
         tokens_per_step: positions by which a state grows in one inference; 1 where none grows.
         batch: sequences that go through together and count as one in flight: rows of the inputs of
             whole numbers with a column for each token, or 1.

@@ -167,7 +167,7 @@ class RateClaim(TypedDict):
         period_s: its inverse.
         latency_s: from the start of one inference to its last output, simulated.
         latency_load: the load under which latency_s holds.
-        replicas: pipelines side by side.
+        replicas: of the pipeline, at the same time.
         chips_each: chips that each of them may use.
         round: inferences that each of them computes together; missing where it is 1.
         simulator: that the figures come from; null where nothing was simulated.

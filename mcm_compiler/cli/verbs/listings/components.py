@@ -12,7 +12,7 @@ from mcm_compiler.cli.show import show_json, show_table
 from mcm_compiler.cli.verb import FORMAT, argument, verb
 
 
-@verb()
+@verb(("costs", "compile model.onnx --target mcm36 --cost-model roofline -o out"))
 def costs(output_format: str = FORMAT) -> None:
     """List the cost models for --cost-model, with their options and defaults."""
     from mcm_compiler.cli import listing
@@ -20,7 +20,7 @@ def costs(output_format: str = FORMAT) -> None:
     listing.show_registry("cost-model", "cost_models", output_format)
 
 
-@verb()
+@verb(("passes", "passes --plugin own_pass.py", "opt model.onnx --passes simplify"))
 def passes(output_format: str = FORMAT) -> None:
     """List the passes with their options and defaults, and the distribution of each."""
     from mcm_compiler.cli import listing
@@ -33,7 +33,7 @@ def passes(output_format: str = FORMAT) -> None:
     listing.show_registry("pass", "passes", output_format, describe)
 
 
-@verb()
+@verb(("placers", "place model.onnx --target box-2gpu --placer single -o out"))
 def placers(output_format: str = FORMAT) -> None:
     """List the placers for --placer with their options, and the levels for -O."""
     from mcm_compiler.cli import listing
@@ -44,7 +44,7 @@ def placers(output_format: str = FORMAT) -> None:
     listing.show_searchers("placers", "placer", output_format, effort)
 
 
-@verb()
+@verb(("strategies", "compile model.onnx --target mcm36 --partitioner dp -o out"))
 def strategies(output_format: str = FORMAT) -> None:
     """List the strategies for --partitioner with their options, and the levels for -O."""
     from mcm_compiler.cli import listing
@@ -52,7 +52,7 @@ def strategies(output_format: str = FORMAT) -> None:
     listing.show_searchers("strategies", "strategy", output_format)
 
 
-@verb(plugins=False)
+@verb(("version", "version --format json"), plugins=False)
 def version(output_format: str = FORMAT) -> None:
     """Show the versions of the compiler and its dependencies."""
     from mcm_compiler.report.versions import compiled_kernels, versions

@@ -37,7 +37,7 @@ def command(output_format: str = FORMAT) -> None:
         raise click.UsageError(f"--format belongs behind '{ctx.invoked_subcommand}'.", ctx)
 
 
-@verb(short_help="Show all parameters of a package.")
+@verb(("targets show mcm36",), short_help="Show all parameters of a package.")
 def show(
     target: str = argument(names="TARGETS FILE"),
     toml: bool = asked("flag", "", "Print the TOML description of the package."),
@@ -58,7 +58,7 @@ def show(
         _show_details(loaded)
 
 
-@verb(short_help="Validate a target description.")
+@verb(("targets validate mine.toml",), short_help="Validate a target description.")
 def validate(file: Path = argument(type=FILE), output_format: str = FORMAT) -> None:
     """Validate a target description, and list all its errors."""
     from mcm_compiler.cli.show import show_json
