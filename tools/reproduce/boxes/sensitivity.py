@@ -26,11 +26,6 @@ from typing import Any
 
 import numpy as np
 
-# The file is run by its path.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-import hier_study.plugin  # noqa: F401 - registers `nmt-training`
-
 from mcm_compiler.api import build_zoo_model
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.bounds import bound_step
@@ -38,6 +33,7 @@ from mcm_compiler.contracts.boxes.box import StepProblem
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.machines.machine_builder import joined_devices
+from mcm_compiler.plugin_files import load_plugin
 from mcm_hardware.families.box.box_file import BoxSpec
 from mcm_hardware.families.box.box_package import BoxPackage, box_2gpu
 from mcm_passes.differentiation.differentiate import TrainingStepOptions, training_step
@@ -81,6 +77,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--table-only", action="store_true", help="take the data on record")
     if not parser.parse_args(arguments).table_only:
+        load_plugin(Path(__file__).resolve().parents[1] / "hier_study" / "plugin.py")
         DATA.write_text(json.dumps(simulated(), indent=1) + "\n", encoding="utf-8")
     before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
     shown = table(json.loads(DATA.read_text(encoding="utf-8")))
