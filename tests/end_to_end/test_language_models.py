@@ -14,7 +14,7 @@ from mcm_compiler.checking.check import check_folder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.contracts.partition import PARTITION
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
-from mcm_passes.parallelism.copies.chosen_round import REFINING
+from mcm_passes.parallelism.copies.copied_rounds import REFINING
 
 MODEL = "zoo:gpt2-tiny{layers=1,hidden=32,heads=1,intermediate=64,vocab=4000}"
 

@@ -49,7 +49,7 @@ from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.planned_memory import searches_cost_minutes
 from mcm_passes.mapping.solving.solve import given_answer, solve, with_chips
-from mcm_passes.parallelism.copies import chosen_round
+from mcm_passes.parallelism.copies import copied_rounds
 from mcm_passes.parallelism.divisions.candidate import LATENCY_STRATEGY
 from mcm_passes.parallelism.replicas import replica_search
 from mcm_passes.parallelism.replicas.in_flight import in_flight
@@ -181,7 +181,7 @@ class PartitionPass(Pass):
         chosen = replication.REPLICATION.find(model) or replication.Replication(
             1, problem.num_chips
         )
-        refines = chosen_round.REFINING_NAME in STRATEGIES and self._by_level(options)
+        refines = copied_rounds.REFINING_NAME in STRATEGIES and self._by_level(options)
         # Only the longest level searches all pieces of a division that it found from nothing.
         divided = bool(level.further and level.gap) and chosen.divided
         refines &= bool(chosen.known) and not known and (chosen.round > 1 or divided)
@@ -189,7 +189,7 @@ class PartitionPass(Pass):
             # Searches from nothing take too long for units of all classes. Cuts of an order near
             # the best one overestimate memory, of which large problems off rings have too little.
             large = searches_cost_minutes(problem)
-            strategy, text = runnable(WALKING if large else chosen_round.REFINING)
+            strategy, text = runnable(WALKING if large else copied_rounds.REFINING)
         given, notes = requested.strategy(problem, model, options)
         for note in notes:
             context.report(note)

@@ -21,7 +21,7 @@ from mcm_compiler.options import AUTO, CompileOptions
 from mcm_compiler.pipeline.passes import PassContext
 from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.objective_solve import solve_for
-from mcm_passes.parallelism.copies import chosen_round, round_search
+from mcm_passes.parallelism.copies import copied_rounds
 from mcm_passes.parallelism.replicas import in_flight, replicas, unrolling
 
 LATENCY_STRATEGY = "frontier{walked=true}"
@@ -133,11 +133,11 @@ class Candidate:
         return in_flight.in_flight(self.model, self.problem, costs, options)
 
     @cached_property
-    def fastest(self) -> round_search.Round | None:
+    def fastest(self) -> copied_rounds.Round | None:
         """The fastest round under the analytic model, if it is faster than the best number."""
         if (found := self._found) is None:
             return None
-        most_s = periods_of(self.compared).seconds * (1.0 - chosen_round.LEAST_GAIN)
+        most_s = periods_of(self.compared).seconds * (1.0 - copied_rounds.LEAST_GAIN)
         return None if found.seconds > most_s else found
 
     @property
@@ -150,21 +150,21 @@ class Candidate:
         return 1 if unrolling.round_obstacle(self.model, options) else most
 
     @cached_property
-    def _found(self) -> round_search.Round | None:
+    def _found(self) -> copied_rounds.Round | None:
         if (most := self.rounds) < 2:
             return None
         below_s = self.below_s
         if below_s == inf:
-            below_s = periods_of(self.compared).seconds * (1.0 - chosen_round.LEAST_GAIN)
-        return round_search.fastest_round(self.problem, self.numbers, range(2, most + 1), below_s)
+            below_s = periods_of(self.compared).seconds * (1.0 - copied_rounds.LEAST_GAIN)
+        return copied_rounds.fastest_round(self.problem, self.numbers, range(2, most + 1), below_s)
 
     @cached_property
-    def round(self) -> chosen_round.ChosenRound | None:
+    def round(self) -> copied_rounds.ChosenRound | None:
         """The same, if the simulator confirms it."""
         if self.fastest is None:
             return None
         options, target = self.context.options, self.context.target
-        return chosen_round.confirmed_round(
+        return copied_rounds.confirmed_round(
             self.model, self.problem, self.compared, self.fastest, options, target
         )
 
@@ -182,7 +182,7 @@ class Candidate:
         options = self.context.options
         classes = options.round or 1
         if classes > 1 and self.problem is not self.single:
-            found = chosen_round.given_round(self.single, self.numbers, classes)
+            found = copied_rounds.given_round(self.single, self.numbers, classes)
             if found is not None:
                 return found
         if self.wanted is None:

@@ -11,7 +11,7 @@ from mcm_compiler.contracts.replication import Division
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.bounds.bounds import total_work
-from mcm_passes.parallelism.copies import round_search
+from mcm_passes.parallelism.copies import copied_rounds
 from mcm_passes.parallelism.divisions.candidate import Candidate, Periods, periods_of, soonest
 from mcm_passes.parallelism.replicas import replicas
 
@@ -80,7 +80,7 @@ def faster(
     level, periods = load_level(whole.context.options.level), whole.periods
     least_s = total_work(whole.problem).seconds
     if whole.fastest is not None:
-        least_s = round_search.least_s(whole.problem)
+        least_s = copied_rounds.least_s(whole.problem)
     near = NEAR_WORK if level.further else NEAR_ENOUGH
     if periods.analytic_s <= near * least_s:
         return None

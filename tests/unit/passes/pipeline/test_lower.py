@@ -13,7 +13,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import PassContext
 from mcm_compiler.processes.staging import staging
-from mcm_passes.pipeline.lower import Lower
+from mcm_passes.pipeline.lowering import Lower
 
 KIB = 1024
 

@@ -18,7 +18,7 @@ from mcm_compiler.processes import side_by_side
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_hardware.families.fabric.measuring.player import FlitJudge
 from mcm_hardware.families.ring.ring_target import mcm4
-from mcm_passes.pipeline.map_chips import MapChips
+from mcm_passes.pipeline.lowering import MapChips
 from tests.generators.fabric_targets import FakeFabrics, cycles, product_chip
 from tests.generators.small_fabric import legal_mappings
 

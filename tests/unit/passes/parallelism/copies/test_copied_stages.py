@@ -9,8 +9,8 @@ import pytest
 
 from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.unrolled_problem import unrolled
+from mcm_passes.parallelism.copies.copied_rounds import fastest_round
 from mcm_passes.parallelism.copies.copied_stages import CopiedStages, StageTimes
-from mcm_passes.parallelism.copies.round_search import fastest_round
 from mcm_passes.parallelism.copies.stage_windows import stage_windows
 from mcm_passes.parallelism.divisions.division_estimate import PeriodEstimate
 from tests.generators.partition_problems import make_problem

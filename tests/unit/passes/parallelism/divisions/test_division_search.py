@@ -24,7 +24,7 @@ from mcm_compiler.contracts.replication import (
 )
 from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.pipeline.passes import parse_pipeline
-from mcm_passes.parallelism.copies import round_search
+from mcm_passes.parallelism.copies import copied_rounds
 from mcm_passes.parallelism.divisions import comparison
 from mcm_passes.parallelism.divisions.candidate import Periods
 from mcm_passes.parallelism.divisions.comparison import FOR_MEMORY, gained_s
@@ -206,7 +206,7 @@ def test_a_round_has_to_undercut_other_divisions_by_nothing_more(
         divided = replace(whole, below_s=1.0)
         assert divided.fastest is None
 
-    monkeypatch.setattr(round_search, "fastest_round", fastest_round)
+    monkeypatch.setattr(copied_rounds, "fastest_round", fastest_round)
     monkeypatch.setattr(comparison, "faster", faster)
     options = CompileOptions(level=2, passes="simplify,fuse,annotate_cost,parallelize")
     run_passes("zoo:gpt2{layers=1,shape_only=true}", "mcm16", options)
