@@ -210,25 +210,17 @@ class PartitionPass(Pass):
         starts = _starts(problem, context, given)
         alone = given is not None or not self._by_level(options)
 
-        def solve_share(
-            shared: PartitionProblem,
-            pipelines: int,
-            /,
-            *,
-            persist: bool,
-            known: tuple[Ints, ...] = (),
-            searches: bool = True,
-        ) -> replica_search.Solved:
-            budget = budgets.of(shared, pipelines, gap=level.gap, known=known)
+        def solve_share(share: replica_search.Share) -> replica_search.Solved:
+            budget = budgets.of(share.problem, share.pipelines, gap=level.gap, known=share.known)
             return replica_search.solved(
-                shared,
+                share.problem,
                 solve_one,
                 budget,
-                persist=persist,
+                persist=share.persist,
                 given=answering if given is None else None,
                 alone=alone,
                 simulated=level.judged_pipelines or bool(starts),
-                searches=searches,
+                searches=share.searches,
             )
 
         if not options.goal.plain:

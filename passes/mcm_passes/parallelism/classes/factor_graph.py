@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import onnx_ir as ir
 
 from mcm_compiler.diagnostics import quote
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
@@ -89,13 +88,9 @@ class FactorGraph:
             raise IndexError(f"{quote(tensor)} has {rank} dimensions")
         return self._ruled.dim_of(value, dim % rank)
 
-    def place(self, dim: int) -> tuple[ir.Value, int]:
-        """Tensor and dimension of a number."""
-        return self._ruled.place(dim)
-
     def step(self, dim: int, node: int | None = None, text: str = "") -> PropagationStep:
         """The step of an op about a dimension, by number; without one, where a way starts."""
-        value, place = self.place(dim)
+        value, place = self._ruled.place(dim)
         if node is None:
             return PropagationStep(value.name or "", place, None, "", "")
         op, rule = self._ruled.nodes[node], str(self._ruled.rule_of(node).rule)
@@ -116,7 +111,7 @@ class FactorGraph:
 
     def of_size_one(self, dim: int) -> PropagationStep:
         """That nothing can divide a dimension of size 1."""
-        value, place = self.place(dim)
+        value, place = self._ruled.place(dim)
         return PropagationStep(value.name or "", place, value.name or "", "", "has size 1 there")
 
     def way(
@@ -154,7 +149,7 @@ class FactorGraph:
     def stuck_step(self, dim: int) -> PropagationStep:
         """Step of the op that does not propagate."""
         if dim in self._stuck:
-            value, place = self.place(dim)
+            value, place = self._ruled.place(dim)
             at = self._stuck[dim]
             node, what = self._ruled.stuck_by[at]
             block = Block(int(self._ruled.stuck_why[at]))

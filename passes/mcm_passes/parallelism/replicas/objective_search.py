@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
 
 from mcm_compiler.contracts.objectives import Objective, ObjectiveFigures, ShareBound
 from mcm_compiler.contracts.partition import LowerBound, Partition, PartitionProblem
@@ -26,18 +25,11 @@ NO_ROOM = "no_room"
 """Proof of a number of replicas that no memory is left for."""
 
 
-class SolveFor(Protocol):
-    """Solves the problem of one pipeline for an objective."""
+SolveFor = Callable[[PartitionProblem, int, Objective], Solved]
+"""Solves the problem of one of this many pipelines for an objective.
 
-    def __call__(
-        self, problem: PartitionProblem, pipelines: int, objective: Objective, /
-    ) -> Solved:
-        """Search for one of this many pipelines.
-
-        Raises:
-            CompileError: where nothing is found.
-        """
-        ...
+Raises a `CompileError` where nothing is found.
+"""
 
 
 def solve_objective(

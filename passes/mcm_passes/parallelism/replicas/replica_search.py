@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -97,28 +97,27 @@ class Solved:
     simulated_s: Callable[[], float]
 
 
-class SolveShare(Protocol):
-    """Solves the problem of one pipeline."""
+@dataclass(frozen=True, eq=False)
+class Share:
+    """Request for a partition of one of several pipelines, no worse than any that is known.
 
-    def __call__(
-        self,
-        problem: PartitionProblem,
-        pipelines: int,
-        /,
-        *,
-        persist: bool,
-        known: tuple[Ints, ...] = (),
-        searches: bool = True,
-    ) -> Solved:
-        """The partition found for each of N pipelines, no worse than any that is known.
+    Attributes:
+        problem: of the pipeline.
+        pipelines: that stand side by side.
+        persist: whether to go on where estimates of memory leave nothing.
+        known: partitions.
+        searches: whether to search; without, the answer is a known one.
+    """
 
-        `persist` says whether to go on where estimates of memory leave nothing; without `searches`
-        the answer is a known one.
+    problem: PartitionProblem
+    pipelines: int
+    persist: bool = False
+    known: tuple[Ints, ...] = ()
+    searches: bool = True
 
-        Raises:
-            CompileError: where nothing is found.
-        """
-        ...
+
+SolveShare = Callable[[Share], Solved]
+"""Finds the partition; raises a `CompileError` where nothing is found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,20 +213,13 @@ def with_sequences(solve: SolveShare, flight: InFlight | None) -> SolveShare:
     if flight is None:
         return solve
 
-    def solve_share(
-        problem: PartitionProblem,
-        pipelines: int,
-        /,
-        *,
-        persist: bool,
-        known: tuple[Ints, ...] = (),
-        searches: bool = True,
-    ) -> Solved:
-        sequences = flight.reserved(problem, known)
+    def solve_share(share: Share) -> Solved:
+        problem = share.problem
+        sequences = flight.reserved(problem, share.known)
         while True:
             held = flight.holding(problem, sequences)
             try:
-                found = solve(held, pipelines, persist=persist, known=known, searches=searches)
+                found = solve(replace(share, problem=held))
                 break
             except CompileError:
                 if held is problem:
@@ -237,11 +229,11 @@ def with_sequences(solve: SolveShare, flight: InFlight | None) -> SolveShare:
         def served_s(one: Solved) -> float:
             return max(one.simulated_s(), flight.wait_s(problem, sequences, one.partition.chip_of))
 
-        if searches and served_s(found) > found.simulated_s():
+        if share.searches and served_s(found) > found.simulated_s():
             # Searches do not see what a step carries from chip to chip.
             alone = [
-                solve(held, pipelines, persist=persist, known=(one,), searches=False)
-                for one in known
+                solve(replace(share, problem=held, known=(one,), searches=False))
+                for one in share.known
             ]
             found = min((found, *(one for one in alone if one.fits)), key=served_s)
         partition, own_s = found.partition, found.simulated_s
@@ -310,7 +302,7 @@ def _searched_further(
         further -= 1
         shared = on_share(problem, one.chips_each, one.replicas)
         try:
-            found = solve(shared, one.replicas, persist=False, known=one.rows)
+            found = solve(Share(shared, one.replicas, known=one.rows))
         except CompileError:
             continue
         if not found.fits:
@@ -332,7 +324,7 @@ def _fastest_start(
     for count, chip_of in starts:
         shared = on_share(problem, problem.num_chips // count, count)
         try:
-            found = solve(shared, count, persist=False, known=(chip_of,), searches=False)
+            found = solve(Share(shared, count, known=(chip_of,), searches=False))
         except CompileError:
             continue
         if not found.fits:
@@ -370,7 +362,7 @@ def _first_that_runs(
         tried.add(replication.replicas)
         known = replication.known
         try:
-            found = solve(shared, replication.replicas, persist=last or bool(known), known=known)
+            found = solve(Share(shared, replication.replicas, last or bool(known), known))
         except CompileError:
             # More pipelines than memory was found for are no fault of the model.
             if last:

@@ -408,13 +408,13 @@ class KernelCuts:
             operands: list[ir.Value | None] = []
             for at, value in enumerate(node.inputs):
                 if value is not None and value not in known:
-                    known[value] = part_of(value, _wanted(region, value, start, stop))
+                    known[value] = part_of(value, region.slice_of(value, start, stop))
                 if value is not None and at == 0 and form.reads is not None:
                     operands.append(part_of(value, Slice(*form.reads)))
                 else:
                     operands.append(None if value is None else known[value])
             for value in node.outputs:
-                known[value] = part_of(value, _wanted(region, value, start, stop))
+                known[value] = part_of(value, region.slice_of(value, start, stop))
             results = [known[value] for value in node.outputs]
             make.part(node, operands, results, form, node.name or "")
             scratch.outputs.extend(known[v] for v in node.outputs if leaves(v, inside))
@@ -431,11 +431,6 @@ def _nothing() -> ir.Node:
         for name in ("one", "other")
     )
     return ir.Node("", "Identity", [value], outputs=[made], name="")
-
-
-def _wanted(region: RowRegion, value: ir.Value, start: int, stop: int) -> Slice | None:
-    how = region.values.get(value)
-    return None if how is None else Slice(how.axis, start * how.unit, stop * how.unit)
 
 
 def _rows_read(region: RowRegion, stop: int) -> int:

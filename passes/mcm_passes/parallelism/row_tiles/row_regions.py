@@ -17,7 +17,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.sharding.rules import Dims, FactorKind, OpFacts, ShardingRule
 from mcm_compiler.graph.constants import is_deterministic
 from mcm_passes.parallelism.oversized.output_pieces import MIN_COLUMNS, VIEWS, static_shape
-from mcm_passes.parallelism.oversized.weight_slices import can_slice
+from mcm_passes.parallelism.oversized.weight_slices import Slice, can_slice
 from mcm_passes.parallelism.rules.graph_rules import GraphRules, operator_name
 
 TILED_OPS = frozenset(
@@ -96,6 +96,11 @@ class RowRegion:
     ops: dict[ir.Node, TiledOp] = field(default_factory=dict[ir.Node, TiledOp])
     values: dict[ir.Value, TiledValue] = field(default_factory=dict[ir.Value, TiledValue])
     whole: set[ir.Value] = field(default_factory=set[ir.Value])
+
+    def slice_of(self, value: ir.Value, start: int, stop: int) -> Slice | None:
+        """The part of a value that some rows have; None where it is not divided."""
+        how = self.values.get(value)
+        return None if how is None else Slice(how.axis, start * how.unit, stop * how.unit)
 
 
 class RowRegions:

@@ -6,10 +6,19 @@ from collections.abc import Mapping
 
 from mcm_compiler.registry import FUSION_RULES
 from mcm_passes.rewriting.fusion_rules.attention import ATTENTION
-from mcm_passes.rewriting.fusion_rules.elementwise import ELEMENTWISE, VIEWS
-from mcm_passes.rewriting.fusion_rules.epilogue import CONV_BN_ACTIVATION, MATMUL_BIAS_ACTIVATION
-from mcm_passes.rewriting.fusion_rules.gated_activation import GELU, SWISH
-from mcm_passes.rewriting.fusion_rules.normalization import LAYER_NORM, RMS_NORM, SOFTMAX
+from mcm_passes.rewriting.fusion_rules.chains import (
+    CONV_BN_ACTIVATION,
+    ELEMENTWISE,
+    MATMUL_BIAS_ACTIVATION,
+    VIEWS,
+)
+from mcm_passes.rewriting.fusion_rules.decompositions import (
+    GELU,
+    LAYER_NORM,
+    RMS_NORM,
+    SOFTMAX,
+    SWISH,
+)
 from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 
 ONNX_RULES: Mapping[str, FusionRule] = {

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.cli.main import cli
-from mcm_compiler.contracts.partition import Budget, LowerBound, Partition, PartitionProblem
+from mcm_compiler.contracts.partition import Budget, LowerBound, Partition
 from mcm_compiler.contracts.program import SIMULATION
 from mcm_compiler.contracts.replication import (
     PACKAGE_EVALUATOR,
@@ -27,7 +27,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
-from mcm_passes.parallelism.replicas.replica_search import Solved, solve_replicas
+from mcm_passes.parallelism.replicas.replica_search import Share, Solved, solve_replicas
 from mcm_passes.parallelism.replicas.replicas import ShareEvaluator, choose_replicas, on_share
 from tests.generators.partition_problems import make_problem
 from tests.oracles.shown_bounds import verify_bound
@@ -157,10 +157,9 @@ CONSIDERED = (
 def _solve(periods: dict[int, float | None], asked: list[int]) -> Any:
     """Solves with these periods of one pipeline by the chips of each; None overflows."""
 
-    def solve(
-        shared: PartitionProblem, pipelines: int, *, persist: bool, known: object = ()
-    ) -> Solved:
-        assert pipelines == 12 // shared.num_chips
+    def solve(share: Share) -> Solved:
+        shared = share.problem
+        assert share.pipelines == 12 // shared.num_chips
         asked.append(shared.num_chips)
         seconds = periods[shared.num_chips]
         bound = LowerBound(0.0, "none")
