@@ -178,6 +178,12 @@ class AdjacentFacts(NamedTuple):
     span: npt.NDArray[np.int16]
 
 
+def no_adjacent_facts(num_nodes: int) -> AdjacentFacts:
+    """Facts where dependencies may span any number of chips."""
+    none = Rows(np.zeros(num_nodes + 1, np.int64), np.empty(0, np.int64))
+    return AdjacentFacts(none, none, np.empty(0, np.int32), np.empty((num_nodes, 0), np.int16))
+
+
 MAX_SPANS = 1 << 26
 """Nodes times sources up to which spans are kept: half a second and 128 MiB."""
 

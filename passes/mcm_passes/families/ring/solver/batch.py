@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from mcm_passes.families.ring.solver.adjacent_domains import (
     AdjacentFacts,
     adjacent_facts,
     edges_of,
+    no_adjacent_facts,
     reach_of_cuts,
     sample_cuts,
 )
@@ -23,12 +25,7 @@ from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
 from mcm_passes.families.ring.solver.monotone_paths import sample_monotone_paths
 from mcm_passes.families.ring.solver.random_stream import random_orders, streams
 from mcm_passes.families.ring.solver.relay_domains import RelayFacts, match
-from mcm_passes.families.ring.solver.sample_and_fix import (
-    Rollouts,
-    Singles,
-    solve_adjacent,
-    solve_relay,
-)
+from mcm_passes.families.ring.solver.sample_and_fix import Rollouts, Singles, draw_rollouts
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, closure, rule_graph
 
 ROLLOUTS_PER_ORDER = 32
@@ -56,7 +53,7 @@ class BatchSolver:
     """
 
     graph: RuleGraph
-    shared: RelayFacts | AdjacentFacts | None
+    shared: tuple[RelayFacts, AdjacentFacts] | None
     low: Ints
     high: Ints
     max_chips: int
@@ -74,7 +71,9 @@ class BatchSolver:
             if found is None:
                 return cls(graph, None, graph.low, graph.high, 0)
             facts, low, high = found
-            return cls(graph, facts, low, high, int(high.max()) + 1)
+            nothing = np.empty((graph.num_nodes, 0), np.uint64)
+            relay = RelayFacts(nothing, nothing, np.empty(0, np.int32))
+            return cls(graph, (relay, facts), low, high, int(high.max()) + 1)
         if graph.num_nodes > MAX_CLOSURE_NODES:
             raise ValueError(f"{graph.num_nodes} nodes, and at most {MAX_CLOSURE_NODES} fit")
         low, high = graph.low, graph.high
@@ -86,7 +85,8 @@ class BatchSolver:
             return cls(graph, None, low, high, 0)
         alone = match(nodes, low, high, np.ones_like(needed), np.empty_like(matched))
         max_chips = graph.num_chips if alone < 0 else alone
-        return cls(graph, RelayFacts(*closure(graph), matched), low, high, max_chips)
+        relay, adjacent = RelayFacts(*closure(graph), matched), no_adjacent_facts(graph.num_nodes)
+        return cls(graph, (relay, adjacent), low, high, max_chips)
 
     def sample(
         self,
@@ -163,15 +163,10 @@ class BatchSolver:
             domains = np.empty((0, n, 2), np.int32)
         whole = Rollouts(orders, order_of, proposals, weights, states, domains)
         chunks = [rows for rows in np.array_split(np.arange(count), CHUNKS) if rows.size]
-        found = side_by_side(lambda rows: self._drawn(_part(whole, rows)), chunks)
+        level, first = edges_of(graph), (self.low, self.high)
+        kernel = partial(draw_rollouts, level, *self.shared, first)
+        found = side_by_side(lambda rows: kernel(_part(whole, rows)), chunks)
         return np.concatenate([np.empty((0, n), np.int32), *found])
-
-    def _drawn(self, rollouts: Rollouts) -> Ints:
-        level, first, facts = edges_of(self.graph), (self.low, self.high), self.shared
-        if isinstance(facts, AdjacentFacts):
-            return solve_adjacent(level, facts, first, rollouts)
-        assert facts is not None
-        return solve_relay(level, facts, first, rollouts)
 
 
 def _part(whole: Rollouts, rows: Longs) -> Rollouts:

@@ -50,6 +50,7 @@ class Matching(NamedTuple):
         low: `[n]`, the lower bound that each of them would have.
         high: `[n]`, its upper bound.
         chosen: `[C]`, the node that each vacant chip would have, or -1.
+        refused: `[C]`, chips that cannot be those of a node.
         lists: space for `match`.
     """
 
@@ -61,6 +62,7 @@ class Matching(NamedTuple):
     low: Ints
     high: Ints
     chosen: Ints
+    refused: Bools
     lists: WaitingLists
 
 
@@ -98,6 +100,7 @@ def empty_matching(facts: RelayFacts) -> Matching:
         low=np.empty(n, np.int32),
         high=np.empty(n, np.int32),
         chosen=np.empty(chips, np.int32),
+        refused=np.empty(chips, np.bool_),
         lists=_waiting_lists(chips, n),
     )
 
@@ -105,8 +108,9 @@ def empty_matching(facts: RelayFacts) -> Matching:
 @lean_inner_njit
 def hold(m: Matching, chip: int) -> None:
     """Notes that a node is decided to be on a chip."""
-    m.held[chip] = True
-    m.matched[chip] = -1
+    if m.held.size:
+        m.held[chip] = True
+        m.matched[chip] = -1
 
 
 @lean_inner_njit
@@ -128,7 +132,7 @@ def find_obstacle(
         -1 if it is possible. Otherwise a chip: below the one decided if no chip above it is
         possible either, above that if no chip below it is, or that one itself.
     """
-    top = max(top, chip)
+    top = min(max(top, chip), m.held.size - 1)
     if _still_matched(facts, low, minus_high, m, u, chip, top):
         return -1
     for k in range(m.needed.size):

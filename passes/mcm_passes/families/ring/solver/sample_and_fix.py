@@ -64,14 +64,20 @@ class Bounds(NamedTuple):
 
 
 @entry_njit
-def solve_relay(
-    level: tuple[Rows, Rows], facts: RelayFacts, first: tuple[Ints, Ints], rollouts: Rollouts
+def draw_rollouts(
+    level: tuple[Rows, Rows],
+    relay: RelayFacts,
+    adjacent: AdjacentFacts,
+    first: tuple[Ints, Ints],
+    rollouts: Rollouts,
 ) -> Ints:
-    """One partition per rollout that is valid under the relay rule.
+    """One partition per rollout that is valid under the rule.
 
     Args:
         level: successors in the rule graph, and predecessors.
-        facts: what all rollouts share.
+        relay: what all rollouts under the relay rule share; without chips under the other one.
+        adjacent: what all share whose dependencies span at most one chip, without sources under
+            the relay rule.
         first: `[n]` each, lowest and highest chips, closed; they admit a partition.
         rollouts: what is to be drawn.
 
@@ -81,15 +87,14 @@ def solve_relay(
     Raises:
         AssertionError: if no chip is possible for a node, which closed domains rule out.
     """
-    n, num_chips = first[0].size, facts.matched.size
+    n = first[0].size
     chips = np.empty((rollouts.streams.size, n), np.int32)
-    bounds, m, refused = _empty_bounds(n), empty_matching(facts), np.empty(num_chips, np.bool_)
-    none = Rows(np.zeros(n + 1, np.int64), level[0].entries[:0])
+    bounds, m = _empty_bounds(n), empty_matching(relay)
     for b in range(len(chips)):
         _begin(bounds, first, rollouts, b)
-        m.matched[:] = facts.matched
+        m.matched[:] = relay.matched
         m.held[:] = False
-        top = int(first[0].max())
+        top, safe = int(first[0].max()), adjacent.sources.size == 0
         for phase in range(0 if rollouts.proposals.shape[0] else 1, 2):
             fixes = phase == 0
             for u in rollouts.orders[rollouts.order_of[b]]:
@@ -98,49 +103,21 @@ def solve_relay(
                     if not fixes:
                         hold(m, low)
                     continue
+                if not safe:
+                    high, safe = _below_sources(adjacent, bounds, u)
                 if fixes:
                     chip = int(rollouts.proposals[b, u])
                     possible = low <= chip <= high and (
-                        find_obstacle(facts, bounds.low, bounds.minus_high, m, u, chip, top) < 0
+                        find_obstacle(relay, bounds.low, bounds.minus_high, m, u, chip, top) < 0
                     )
                     if not possible:
                         continue
                 else:
-                    chip, low, high = _draw_relay(facts, rollouts, bounds, m, refused, top, b, u)
+                    domain = low, high
+                    chip, low, high = _draw_possible(relay, rollouts, bounds, m, top, b, u, domain)
                 hold(m, chip)
                 top = max(top, chip)
-                _decide(rollouts, bounds, b, u, chip, (low, high), level, (none, none))
-        _finish(rollouts, bounds, b, chips)
-    return chips
-
-
-@entry_njit
-def solve_adjacent(
-    level: tuple[Rows, Rows], facts: AdjacentFacts, first: tuple[Ints, Ints], rollouts: Rollouts
-) -> Ints:
-    """As `solve_relay`, with dependencies that span at most one chip."""
-    n = first[0].size
-    chips = np.empty((rollouts.streams.size, n), np.int32)
-    bounds = _empty_bounds(n)
-    nothing = np.empty(0, np.bool_)
-    for b in range(len(chips)):
-        _begin(bounds, first, rollouts, b)
-        safe = False
-        for phase in range(0 if rollouts.proposals.shape[0] else 1, 2):
-            fixes = phase == 0
-            for u in rollouts.orders[rollouts.order_of[b]]:
-                low, high = int(bounds.low[u]), -int(bounds.minus_high[u])
-                if low == high:
-                    continue
-                if not safe:
-                    high, safe = _below_sources(facts, bounds, u)
-                if fixes:
-                    chip = int(rollouts.proposals[b, u])
-                    if not low <= chip <= high:
-                        continue
-                else:
-                    chip = _draw(low, high, nothing, rollouts, b, u)
-                beside = facts.before, facts.behind
+                beside = adjacent.before, adjacent.behind
                 _decide(rollouts, bounds, b, u, chip, (low, high), level, beside)
         _finish(rollouts, bounds, b, chips)
     return chips
@@ -203,19 +180,19 @@ def _finish(rollouts: Rollouts, bounds: Bounds, b: int, chips: Ints) -> None:
 
 
 @lean_inner_njit
-def _draw_relay(
+def _draw_possible(
     facts: RelayFacts,
     rollouts: Rollouts,
     bounds: Bounds,
     m: Matching,
-    refused: Bools,
     top: int,
     b: int,
     u: int,
+    domain: tuple[int, int],
 ) -> tuple[int, int, int]:
     """Draws chips for a node until one is possible: that, and the bounds that were left then."""
-    low, high = int(bounds.low[u]), -int(bounds.minus_high[u])
-    excluded, most_refused = refused[:0], high - low
+    low, high = domain
+    excluded, most_refused = m.refused[:0], high - low
     while True:
         # Some chip of a closed domain is possible, and none is refused twice.
         assert most_refused >= 0
@@ -231,7 +208,7 @@ def _draw_relay(
             low = obstacle
         else:
             if excluded.size == 0:
-                excluded = refused
+                excluded = m.refused
                 excluded[:] = False
             excluded[chip] = True
 
