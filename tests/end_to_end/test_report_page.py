@@ -218,13 +218,18 @@ def test_timeline_and_memory_move_by_keyboard_and_follow_the_map(folders, chromi
     assert page.locator(".memory select").input_value() == "2"
 
 
-def test_a_print_shows_all_tables_and_no_switches(folders, chromium):
+def test_a_print_shows_what_is_decided_by_and_says_what_it_leaves_out(folders, chromium):
     page = Watched(chromium).open(folders / "bert.html")
     assert not page.locator("details.tables table").first.is_visible()
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
     assert page.locator("details.tables table").first.is_visible()
-    assert not page.locator("#tools").is_visible()
+    for shown in ("#package", "#bottleneck", "#bound", "#memory"):
+        assert page.locator(shown).is_visible()
+    for left_out in ("#tools", "#timeline", "#graph", "#files"):
+        assert not page.locator(left_out).is_visible()
+    note = page.evaluate("getComputedStyle(document.querySelector('footer'), '::before').content")
+    assert "On the screen only: timeline, graph" in note
 
 
 def test_a_print_has_at_most_four_pages(folders, chromium):

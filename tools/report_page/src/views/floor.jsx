@@ -51,7 +51,7 @@ export function Floor({ plans }) {
             );
           })}
         </svg>
-        <aside class="details">
+        <aside class="details" aria-label="Stages">
           <h3>{plan.stages.length.toLocaleString("en")} stages</h3>
           <ol class="stages" tabIndex={0} aria-label="Stages in the order of the data">
             {plan.stages.map((name, i) => (

@@ -331,7 +331,7 @@ function Chosen({ data, membersOf, node, go, close }) {
     </div>
   ) : null;
   return (
-    <aside class="details wide" aria-live="polite">
+    <aside class="details wide" aria-label="Chosen op" aria-live="polite">
       <button type="button" class="close" aria-label="Close" onClick={close}>×</button>
       <h3>{data.names[node]}</h3>
       <dl>

@@ -228,7 +228,7 @@ function Details({ chosen, chips, details, pipelines, name, roots, word }) {
     }
   }
   return (
-    <aside class="details" aria-live="polite">
+    <aside class="details" aria-label="Chosen chip or link" aria-live="polite">
       <h3>{title}</h3>
       {parts ? (
         <div class="meter" aria-hidden="true">{parts.map((part, i) => <span class={`engine-${i}`} style={{ width: `${100 * Math.min(part, 1)}%` }} />)}</div>
