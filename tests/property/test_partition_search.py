@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.placements.ring_rules import find_violations
-from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.contiguous.contiguous_windows import chips_from_cuts, windows_along
+from mcm_passes.families.ring.contiguous.contiguous_windows import (
+    chips_from_cuts,
+    tried_partitions,
+    windows_along,
+)
 from mcm_passes.mapping.bounds import bounds
 from mcm_passes.mapping.machine.evaluation import evaluate, period
 from mcm_passes.mapping.machine.periods import AnalyticPeriods

@@ -53,7 +53,7 @@ class RingMapping(AnyMachine):
 
     def placements(self, problem: PartitionProblem, most: int) -> Ints | None:
         """Those along the ring that leave no chip below a used one empty."""
-        from mcm_passes.families.ring.contiguous.all_partitions import all_partitions
+        from mcm_passes.families.ring.contiguous.contiguous_windows import all_partitions
 
         return all_partitions(problem, most)
 

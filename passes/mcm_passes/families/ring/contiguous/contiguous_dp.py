@@ -26,11 +26,11 @@ from mcm_compiler.contracts.partition import (
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.option_fields import at_least, between, checked
 from mcm_compiler.text.units import bytes_text, count_text
-from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import (
     Windows,
     chips_from_cuts,
+    tried_partitions,
     windows_along,
 )
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows, beginnings, costs_from

@@ -13,8 +13,8 @@ from mcm_compiler.contracts.objectives import Aim, Objective
 from mcm_compiler.contracts.partition import Budget, LowerBound
 from mcm_compiler.text.option_fields import at_least, checked
 from mcm_compiler.text.units import count_text, seconds_text
-from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.contiguous.contiguous_windows import tried_partitions
 from mcm_passes.families.ring.exact import ideals
 from mcm_passes.families.ring.exact.ideal_chain import SLACK, TriangleReading
 from mcm_passes.families.ring.exact.ideals import ChainOptimum
