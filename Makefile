@@ -1,7 +1,7 @@
 # Everything runs in .venv, which the first target makes from requirements.lock.
 #   make demo     write a ResNet-50, compile it for 36 chips, check the result
 #   make test     all tests        make lint    style, types and layers
-#   make walls    all but each product without the product
+#   make walls    all but each product without the product; other versions of Python
 #   make docs     the documents as a site in build/site
 #   make coverage what the tests reach, by package
 #   make bench    measured bars    make format  rewrite in the project's style
@@ -60,6 +60,7 @@ lint: $(READY)
 
 walls: $(READY)
 	python tools/without.py
+	python tools/other_pythons.py
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
