@@ -22,11 +22,11 @@ import numpy as np
 from mcm_study.methods import CONTROL, Method, run_method, standard_methods
 from mcm_study.problems import StudyProblem
 from mcm_study.recording import RecordedPeriods
-from mcm_study.thompson import Thompson
 
 from mcm_compiler.contracts.partition import Budget, Ints, PartitionProblem
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.strategies.thompson import Thompson
 from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from tools.kept_records import KeptRecords, Record

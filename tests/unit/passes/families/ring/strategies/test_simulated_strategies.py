@@ -13,6 +13,7 @@ from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.strategies import portfolio
 from mcm_passes.families.ring.strategies.local_search import LocalSearch
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
+from mcm_passes.families.ring.strategies.thompson import Thompson
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.solving.levels import LONG
@@ -235,3 +236,44 @@ def test_level_3_runs_no_learned_search_on_what_is_proven(branches, true_times, 
     outcome = run(strategy_of(LONG.strategy), problem, evaluator)
     assert AnalyticPeriods(problem)(outcome.chip_of) == pytest.approx(outcome.bound.seconds)
     assert ran == ["dp", "cpsat{ideals=500000}", "local_search{simulated=true}"]
+
+
+def hidden(problem, seed):
+    """Times that the problem does not know: a factor of each unit."""
+    return np.exp(0.5 * np.random.default_rng(seed).standard_normal(problem.num_units))
+
+
+def test_measured_periods_lead_to_better_draws(branches, true_times):
+    problem = branches(chips=5)
+    found = {"dp": 0.0, "none": 0.0, "updates": 0.0}
+    for seed in range(12):
+        evaluator = true_times(problem, hidden(problem, seed))
+        for name, strategy in (
+            ("dp", ContiguousDp()),
+            ("none", Thompson(samples=10, updates=False)),
+            ("updates", Thompson(samples=10)),
+        ):
+            found[name] += evaluated(evaluator, run(strategy, problem, evaluator, 5000))
+    assert found["updates"] < found["none"] < found["dp"]
+
+
+def test_thompson_measures_as_often_as_it_may_and_is_deterministic(case):
+    problem, evaluator = case
+    shown = []
+
+    class Counting:
+        name = "counting"
+
+        def evaluate(self, partitions):
+            shown.extend(row.tobytes() for row in partitions)
+            return evaluator.evaluate(partitions)
+
+    first, again = (run(Thompson(samples=6), problem, Counting()) for _ in range(2))
+    assert first.chip_of.tobytes() == again.chip_of.tobytes()
+    assert len(shown) <= 12
+    assert len(set(shown)) == len(shown) / 2
+    assert evaluated(evaluator, first) == min(
+        evaluator.evaluate(np.frombuffer(row, np.int32)[None]).period_s[0] for row in shown
+    )
+    alone = run(Thompson(samples=3), problem, None)
+    assert AnalyticPeriods(problem)(alone.chip_of) < np.inf

@@ -1,11 +1,8 @@
-"""Plug-in: search where only the period of a partition can be measured.
+"""Search where only the period of a partition can be measured: Thompson sampling over times.
 
-    mcmc compile m.onnx --plugin tools/reproduce/mcm_study/thompson.py --partitioner thompson
-
-Thompson sampling over times, after Thompson 1933, *On the Likelihood that One Unknown Probability
-Exceeds Another in View of the Evidence of Two Samples*. Each step draws times of all units from
-what measured periods say of them, and solves the problem with these exactly. So it measures where a
-better partition may be.
+After Thompson 1933, *On the Likelihood that One Unknown Probability Exceeds Another in View of the
+Evidence of Two Samples*. Each step draws times of all units from what measured periods say of them,
+and solves the problem with these exactly. So it measures where a better partition may be.
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler import register
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_compiler.measuring.busy_updates import updated_times
@@ -30,7 +26,6 @@ LEAST = 0.05
 """Share of its expected time that a unit is drawn at least."""
 
 
-@register("strategy")
 @dataclass(frozen=True)
 @checked(samples=at_least(1), noise=between(0, 1), orders=at_least(1))
 class Thompson:
