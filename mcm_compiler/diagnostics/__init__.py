@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, overload
 
-from mcm_compiler.diagnostics.catalog import Severity, entry_of
+from mcm_compiler.diagnostics.catalog import Severity as Severity
+from mcm_compiler.diagnostics.catalog import entry_of
 
 _T = TypeVar("_T")
 

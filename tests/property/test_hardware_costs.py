@@ -140,4 +140,7 @@ def test_a_duration_is_that_of_the_reference_over_the_speed(nodes, chip, speed):
     for make in (Roofline, cycle_model):
         reference = make(chip).group_cost(nodes)
         scaled = make(replace(chip, speed=speed)).group_cost(nodes)
-        assert scaled == replace(reference, seconds=reference.seconds / speed)
+        assert scaled.seconds == reference.seconds / speed
+        assert scaled.engines_s == {k: s / speed for k, s in (reference.engines_s or {}).items()}
+        same = {"seconds": 0.0, "engines_s": None}
+        assert replace(scaled, **same) == replace(reference, **same)

@@ -20,6 +20,7 @@ STRATEGIES = (
     "local_search",
     "multilevel",
     "reorder",
+    "thompson",
     "rl-zeroshot",
 )
 """Some have kernels of their own; those that learn need an extra, and call the same ones."""

@@ -114,16 +114,7 @@ def _affine_grid(node: NodeShapes) -> Work:
     return Work(lane_ops=(axes + 1) * node.out_size())
 
 
-FORMULAS = joined(
-    ops(partial(_conv, 1, 2, 0), "Conv", "NhwcConv"),
-    ops(partial(_conv, 1, 2, 2), "", "FusedConv NhwcFusedConv"),
-    ops(partial(_conv, 1, _NO_BIAS, 0), "ConvInteger"),
-    ops(partial(_conv, 3, 8, REQUANTIZE), "QLinearConv", "QLinearConv"),
-    ops(partial(_conv_transpose, 2), "ConvTranspose"),
-    ops(partial(_conv_transpose, 3), "", "ConvTransposeWithDynamicPads"),
-    ops(_deformable, "DeformConv"),
-    ops(_causal_depthwise, "CausalConvWithState", "CausalConvWithState VarlenCausalConvWithState"),
-    ops(per_input(1), "Col2Im"),
+WINDOWS = joined(
     ops(_affine_grid, "AffineGrid"),
     ops(partial(_window, 1, 0), "MaxPool", "NhwcMaxPool"),
     ops(partial(_window, 1, 1), "AveragePool"),
@@ -140,5 +131,19 @@ FORMULAS = joined(
     ops(_resize, "Resize Upsample"),
     ops(per_result(8), "", "CropAndResize"),
     ops(moves_only, "MaxUnpool"),
+)
+"""Pooling and resampling."""
+
+FORMULAS = joined(
+    ops(partial(_conv, 1, 2, 0), "Conv", "NhwcConv"),
+    ops(partial(_conv, 1, 2, 2), "", "FusedConv NhwcFusedConv"),
+    ops(partial(_conv, 1, _NO_BIAS, 0), "ConvInteger"),
+    ops(partial(_conv, 3, 8, REQUANTIZE), "QLinearConv", "QLinearConv"),
+    ops(partial(_conv_transpose, 2), "ConvTranspose"),
+    ops(partial(_conv_transpose, 3), "", "ConvTransposeWithDynamicPads"),
+    ops(_deformable, "DeformConv"),
+    ops(_causal_depthwise, "CausalConvWithState", "CausalConvWithState VarlenCausalConvWithState"),
+    ops(per_input(1), "Col2Im"),
+    WINDOWS,
 )
 """Convolutions, pooling and resampling."""

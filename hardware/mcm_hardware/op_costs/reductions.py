@@ -62,20 +62,7 @@ def _embed_layer_norm(node: NodeShapes) -> work.Work:
     return work.Work(lane_ops=(2 + work.NORMALIZE) * out, reads=tuple((i, out) for i in (2, 3, 4)))
 
 
-FORMULAS = work.joined(
-    work.ops(
-        work.per_input(1),
-        "CumProd CumSum ReduceL2 ReduceLogSum ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
-        "ReduceSumSquare",
-        "ReduceSumInteger SampleOp",
-    ),
-    work.ops(work.per_input(2), "ArgMax ArgMin NonZero ReduceL1", "QLinearReduceMean"),
-    work.ops(work.per_input(work.EXP + 3), "ReduceLogSumExp"),
-    work.ops(partial(_cubic, 1), "Det"),
-    work.ops(partial(_cubic, 3), "", "Inverse"),
-    work.ops(_suppression, "NonMaxSuppression"),
-    work.ops(_top_k, "TopK"),
-    work.ops(_sort, "Unique", "Unique"),
+NORMALIZATION = work.joined(
     # Scale and shift of the statistics are folded into one multiply-add.
     work.ops(work.per_input(1), "BatchNormalization"),
     work.ops(work.per_input(2), "Hardmax NegativeLogLikelihoodLoss"),
@@ -102,5 +89,23 @@ FORMULAS = work.joined(
     work.ops(_embed_layer_norm, "", "EmbedLayerNormalization QEmbedLayerNormalization"),
     work.ops(partial(_skip_norm, work.NORMALIZE, 4), "", "SkipGroupNorm SkipLayerNormalization"),
     work.ops(partial(_skip_norm, 5, 3), "", "SkipSimplifiedLayerNormalization"),
+)
+"""Normalisations."""
+
+FORMULAS = work.joined(
+    work.ops(
+        work.per_input(1),
+        "CumProd CumSum ReduceL2 ReduceLogSum ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
+        "ReduceSumSquare",
+        "ReduceSumInteger SampleOp",
+    ),
+    work.ops(work.per_input(2), "ArgMax ArgMin NonZero ReduceL1", "QLinearReduceMean"),
+    work.ops(work.per_input(work.EXP + 3), "ReduceLogSumExp"),
+    work.ops(partial(_cubic, 1), "Det"),
+    work.ops(partial(_cubic, 3), "", "Inverse"),
+    work.ops(_suppression, "NonMaxSuppression"),
+    work.ops(_top_k, "TopK"),
+    work.ops(_sort, "Unique", "Unique"),
+    NORMALIZATION,
 )
 """Reductions and normalisations."""

@@ -84,9 +84,9 @@ bounds count all of these. Thousands of samples of so much work stay in 64 bits 
 
 _KINDS: dict[tuple[str, str], int] = {
     **dict.fromkeys(data_movement.FORMULAS, MOVEMENT),
-    **dict.fromkeys(reductions.FORMULAS, NORMALIZATION),
-    **dict.fromkeys(convolutions.FORMULAS, WINDOW),
     **dict.fromkeys(reductions.FORMULAS, REDUCTION),
+    **dict.fromkeys(reductions.NORMALIZATION, NORMALIZATION),
+    **dict.fromkeys(convolutions.WINDOWS, WINDOW),
 }
 
 _READ_IN_ANY_ORDER = frozenset(

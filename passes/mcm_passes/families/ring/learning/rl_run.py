@@ -24,7 +24,13 @@ from mcm_passes.families.ring.learning.rollouts import (
     order_of_partition,
     orders_of_least_span,
 )
-from mcm_passes.families.ring.learning.tasks import LEAST_S, Task, relative_throughput, rewards_of
+from mcm_passes.families.ring.learning.tasks import (
+    LEAST_S,
+    FrozenPolicy,
+    Task,
+    relative_throughput,
+    rewards_of,
+)
 from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.local_search import KNOWN, NOTHING_DRAWN
@@ -326,11 +332,11 @@ class LearnedRun:
 def _iterations(
     recipe: Recipe, weights: Weights
 ) -> Callable[[Task, np.random.Generator], partition.Ints]:
-    """Iterations of one policy, each from a task to the partitions that it drew.
-
-    JAX takes a second to load, which only those pay who learn. On one thread its sums are the same
-    on every run.
-    """
+    """Iterations of one policy, each from a task to the partitions that it drew."""
+    if not recipe.ppo.learning_rate:
+        return FrozenPolicy(recipe, weights).iterate
+    # JAX takes a second to load, which only those pay who learn. On one thread its sums are the
+    # same on every run.
     use_one_thread()
     require_learning("the strategy", LEARNS_AT, WITHOUT_LEARNING)
     from mcm_passes.families.ring.learning.learner import PolicyLearner

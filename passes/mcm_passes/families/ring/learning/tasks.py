@@ -19,7 +19,7 @@ from mcm_models.policy.features import (
     graph_features,
     pad_graph,
 )
-from mcm_models.policy.layout import POLICIES
+from mcm_models.policy.layout import POLICIES, Weights
 from mcm_models.policy.network import PolicyOfGraph, balanced_prior, prior_around
 from mcm_passes.families.ring.learning import rollouts
 from mcm_passes.families.ring.learning.recipes import Recipe
@@ -159,6 +159,38 @@ class Task:
                 prior = np.zeros((features.num_nodes, features.num_chips), np.float32)
         sampler = rollouts.sampler_of(problem, features, recipe, order, best_s)
         return cls(problem, features, prior, sampler, rewards)
+
+
+class FrozenPolicy:
+    """`PolicyLearner` with a learning rate of 0: the same draws, without JAX.
+
+    Args:
+        recipe: how partitions are drawn.
+        weights: of the policy.
+    """
+
+    def __init__(self, recipe: Recipe, weights: Weights) -> None:
+        self._recipe, self._weights = recipe, weights
+        self._task: Task | None = None
+        self._policy: PolicyOfGraph | None = None
+
+    def iterate(self, task: Task, rng: np.random.Generator) -> Ints:
+        """Rolls out and rewards once.
+
+        Returns:
+            `[R, N]`, the partitions.
+        """
+        recipe = self._recipe
+        if self._policy is None or task is not self._task:
+            self._task = task
+            self._policy = PolicyOfGraph(recipe.layout, self._weights, task.features, task.prior)
+        decoded = self._policy.decode(rng, recipe.rollouts)
+        partitions = task.sampler.draw(rng, decoded).partitions
+        rewards_of(task.rewards, partitions)
+        # A learner shuffles its rollouts before each pass over them.
+        for _ in range(recipe.ppo.epochs):
+            rng.permutation(recipe.rollouts)
+        return partitions
 
 
 ZERO_SHOT_SAMPLES = 200

@@ -12,8 +12,8 @@ import pytest
 
 from mcm_compiler.execution.runner import open_session
 from mcm_compiler.ir.reading.importer import import_model
+from mcm_compiler.ir.shapes import doubtful_shapes, symbolic_inference, symbolic_rules
 from mcm_compiler.ir.shapes import inference as shapes
-from mcm_compiler.ir.shapes import symbolic_inference, symbolic_rules
 from mcm_compiler.ir.shapes.symbolic_inference import infer_symbolically, open_region
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "own" : 1]>\n'
@@ -152,13 +152,13 @@ CLAIMED = (
 def test_claims_that_follow_need_no_run_of_a_large_model(claim, cheap_bytes, compared, monkeypatch):
     """All of them have to follow; a wrong one is compared with a run, and corrected by it."""
     asked = []
-    plain = shapes.contradicted_by_run
+    plain = doubtful_shapes.contradicted_by_run
 
     def watched(model, runs, wanted):
         asked.extend(wanted)
         return plain(model, runs, wanted)
 
-    monkeypatch.setattr(shapes, "contradicted_by_run", watched)
+    monkeypatch.setattr(doubtful_shapes, "contradicted_by_run", watched)
     monkeypatch.setattr(shapes, "CHEAP_RUN_BYTES", cheap_bytes)
     model, _ = import_model(ir.from_proto(parsed(CLAIMED.format(y=claim))), "m")
     made = {v.name: v for node in model.graph for v in node.outputs}

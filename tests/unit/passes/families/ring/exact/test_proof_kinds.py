@@ -52,8 +52,8 @@ def kinds_in(tree, module):
                 found.add(given.value)
             elif isinstance(given, ast.Name):
                 found.add(getattr(importlib.import_module(module), given.id))
-            elif ast.unparse(given) == "argument.__name__":
-                found |= names_of_arguments(tree)
+            elif ast.unparse(given).endswith(".__name__"):
+                found |= names_in_loop(tree, ast.unparse(given.value), module)
             else:
                 # Passed on from another bound.
                 text = ast.unparse(given)
@@ -61,14 +61,16 @@ def kinds_in(tree, module):
     return found
 
 
-def names_of_arguments(tree):
-    loops = [
+def names_in_loop(tree, over, module):
+    (loop,) = (
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.For) and ast.unparse(node.target) == "argument"
-    ]
-    assert len(loops) == 1
-    return {name.id for name in loops[0].iter.elts}
+        if isinstance(node, ast.For) and ast.unparse(node.target) == over
+    )
+    if isinstance(loop.iter, ast.Tuple):
+        return {name.id for name in loop.iter.elts}
+    listed = getattr(importlib.import_module(module), loop.iter.id)
+    return {argument.__name__ for argument in listed}
 
 
 def test_every_kind_of_proof_has_a_check():
