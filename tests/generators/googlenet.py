@@ -16,6 +16,7 @@ from mcm_models.zoo.layers.convolution_layers import (
     convolution,
     max_pool,
     pooled_classifier,
+    relu,
 )
 
 STAGES = (
@@ -40,9 +41,9 @@ class GoogLeNet(ImageClassifier):
     name: ClassVar[str] = "googlenet"
     summary: ClassVar[str] = "GoogLeNet, 7.0 M parameters: short parallel branches"
 
-    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
+    def layers(self, root: Scope, maps: FeatureMaps) -> ir.Value:
         """See `ImageClassifier`."""
-        maps = _conv(root.sub("conv1"), FeatureMaps(image, 3), 64, Window(7, 2, 3))
+        maps = _conv(root.sub("conv1"), maps, 64, Window(7, 2, 3))
         maps = _halved(root.sub("pool1"), maps)
         maps = _conv(root.sub("conv2_reduce"), maps, 64, 1)
         maps = _conv(root.sub("conv2"), maps, 192, Window(3, 1, 1))
@@ -50,14 +51,14 @@ class GoogLeNet(ImageClassifier):
             maps = _halved(root.sub(f"pool{stage + 2}"), maps)
             for block, widths in enumerate(blocks):
                 maps = _inception(root.sub(f"inception_{stage}_{block}"), maps, widths)
-        return pooled_classifier(root, "fc", maps.value, maps.channels, self.classes)
+        return pooled_classifier(root, "fc", maps, self.classes)
 
 
 def _inception(scope: Scope, maps: FeatureMaps, widths: tuple[int, ...]) -> FeatureMaps:
     single, reduce3, three, reduce5, five, pooled = widths
     branch3 = _conv(scope.sub("3x3_reduce"), maps, reduce3, 1)
     branch5 = _conv(scope.sub("5x5_reduce"), maps, reduce5, 1)
-    pool = FeatureMaps(max_pool(scope.sub("pool"), maps.value, 3, 1, 1), maps.channels)
+    pool = max_pool(scope.sub("pool"), maps, 3, 1, 1)
     return concat(
         scope,
         _conv(scope.sub("1x1"), maps, single, 1),
@@ -68,9 +69,8 @@ def _inception(scope: Scope, maps: FeatureMaps, widths: tuple[int, ...]) -> Feat
 
 
 def _conv(scope: Scope, maps: FeatureMaps, width: int, window: Window | int) -> FeatureMaps:
-    image = convolution(scope, maps.value, maps.channels, width, window, bias=True)
-    return FeatureMaps(scope.op("Relu", image), width)
+    return relu(scope, convolution(scope, maps, width, window, bias=True))
 
 
 def _halved(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
-    return FeatureMaps(max_pool(scope, maps.value, 3, 2, 1), maps.channels)
+    return max_pool(scope, maps, 3, 2, 1)

@@ -12,6 +12,7 @@ from mcm_models.zoo.image_classifier import ImageClassifier, WideningCnn
 from mcm_models.zoo.layers.convolution_layers import (
     FeatureMaps,
     Window,
+    added,
     batch_norm,
     concat,
     conv_bn,
@@ -34,8 +35,7 @@ class PlainCnn(WideningCnn):
     name: ClassVar[str] = "plain-cnn"
     summary: ClassVar[str] = "plain chain of convolutions like VGG, of any depth and width"
 
-    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
-        maps = FeatureMaps(image, 3)
+    def layers(self, root: Scope, maps: FeatureMaps) -> ir.Value:
         for stage, width in enumerate(stage_widths(self.width, self.widen, self.stages)):
             scope = root.sub(f"stage.{stage}")
             if stage > 0:
@@ -43,7 +43,7 @@ class PlainCnn(WideningCnn):
             for block in range(self.blocks):
                 layer = scope.sub(f"block.{block}")
                 maps = conv_bn_relu(layer, maps, width, self.kernel)
-        return pooled_classifier(root, "fc", maps.value, maps.channels, self.classes)
+        return pooled_classifier(root, "fc", maps, self.classes)
 
 
 _EXPANSION = 4
@@ -83,14 +83,14 @@ class ResidualCnn(WideningCnn):
     def _widths(self) -> list[int]:
         return stage_widths(self.width, self.widen, self.stages)
 
-    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
-        maps = conv_bn_relu(root.sub("stem"), FeatureMaps(image, 3), self.width, self.kernel)
+    def layers(self, root: Scope, maps: FeatureMaps) -> ir.Value:
+        maps = conv_bn_relu(root.sub("stem"), maps, self.width, self.kernel)
         for stage, width in enumerate(self._widths):
             for block in range(self.blocks):
                 scope = root.sub(f"layer{stage + 1}.{block}")
                 stride = 2 if stage > 0 and block == 0 else 1
                 maps = self._block(scope, maps, width, stride)
-        return pooled_classifier(root, "fc", maps.value, maps.channels, self.classes)
+        return pooled_classifier(root, "fc", maps, self.classes)
 
     def _block(self, scope: Scope, maps: FeatureMaps, width: int, stride: int) -> FeatureMaps:
         branch = maps
@@ -107,8 +107,7 @@ class ResidualCnn(WideningCnn):
             branch = squeeze_excite(scope.sub("gate"), branch)
         if stride > 1 or maps.channels != branch.channels:
             maps = conv_bn(scope.sub("shortcut"), maps, branch.channels, stride=stride)
-        joined = scope.op("Add", branch.value, maps.value)
-        return relu(scope, FeatureMaps(joined, branch.channels))
+        return relu(scope, added(scope, branch, maps))
 
 
 @dataclass(frozen=True)
@@ -129,15 +128,15 @@ class SeparableCnn(WideningCnn):
     expansion: int = 1
     gated: bool = False
 
-    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
-        maps = conv_bn_relu(root.sub("stem"), FeatureMaps(image, 3), self.width, 3)
+    def layers(self, root: Scope, maps: FeatureMaps) -> ir.Value:
+        maps = conv_bn_relu(root.sub("stem"), maps, self.width, 3)
         for stage, width in enumerate(stage_widths(self.width, self.widen, self.stages)):
             for block in range(self.blocks):
                 scope = root.sub(f"stage.{stage}.{block}")
                 stride = 2 if stage > 0 and block == 0 else 1
                 make = self._separable if self.expansion == 1 else self._inverted_residual
                 maps = make(scope, maps, width, stride)
-        return pooled_classifier(root, "fc", maps.value, maps.channels, self.classes)
+        return pooled_classifier(root, "fc", maps, self.classes)
 
     def _spatial(self, scope: Scope, maps: FeatureMaps, stride: int) -> FeatureMaps:
         maps = depthwise(scope.sub("depthwise"), maps, self.kernel, stride)
@@ -156,9 +155,7 @@ class SeparableCnn(WideningCnn):
         is_residual = stride == 1 and maps.channels == width
         gain = _BRANCH_GAIN if is_residual else 1.0
         branch = conv_bn(scope.sub("project"), branch, width, gain=gain)
-        if not is_residual:
-            return branch
-        return FeatureMaps(scope.op("Add", maps.value, branch.value), width)
+        return added(scope, maps, branch) if is_residual else branch
 
 
 @dataclass(frozen=True)
@@ -192,14 +189,14 @@ class BranchedCnn(ImageClassifier):
         require_at_least(2 ** (self.stages - 1), self, "image_size")
         require_odd(self, "kernel")
 
-    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
-        maps = conv_bn_relu(root.sub("stem"), FeatureMaps(image, 3), self.width, self.kernel)
+    def layers(self, root: Scope, maps: FeatureMaps) -> ir.Value:
+        maps = conv_bn_relu(root.sub("stem"), maps, self.width, self.kernel)
         for stage in range(self.stages):
             if stage > 0:
                 maps = halved(root.sub(f"pool.{stage}"), maps)
             for block in range(self.blocks):
                 maps = self._module(root.sub(f"mixed.{stage}.{block}"), maps, self.width << stage)
-        return pooled_classifier(root, "fc", maps.value, maps.channels, self.classes)
+        return pooled_classifier(root, "fc", maps, self.classes)
 
     def _module(self, scope: Scope, maps: FeatureMaps, width: int) -> FeatureMaps:
         outputs: list[FeatureMaps] = []
@@ -210,8 +207,7 @@ class BranchedCnn(ImageClassifier):
                 output = conv_bn_relu(layer.sub(f"{depth + 1}"), output, width, self.kernel)
             outputs.append(output)
         pooled = scope.sub("pooled")
-        around = FeatureMaps(max_pool(pooled, maps.value, 3, 1, 1), maps.channels)
-        outputs.append(conv_bn_relu(pooled, around, width))
+        outputs.append(conv_bn_relu(pooled, max_pool(pooled, maps, 3, 1, 1), width))
         return concat(scope, *outputs)
 
 
@@ -248,8 +244,8 @@ class DenseCnn(ImageClassifier):
         require_at_least(2 ** (self.stages - 1), self, "image_size")
         require_odd(self, "kernel")
 
-    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
-        maps = conv_bn_relu(root.sub("stem"), FeatureMaps(image, 3), 2 * self.growth, self.kernel)
+    def layers(self, root: Scope, maps: FeatureMaps) -> ir.Value:
+        maps = conv_bn_relu(root.sub("stem"), maps, 2 * self.growth, self.kernel)
         for stage in range(self.stages):
             if stage > 0:
                 maps = _transition(root.sub(f"transition.{stage}"), maps)
@@ -258,7 +254,7 @@ class DenseCnn(ImageClassifier):
                 before.append(self._layer(root.sub(f"block.{stage}.{block}"), before))
             maps = concat(root.sub(f"block.{stage}"), *before)
         maps = _normalised(root.sub("norm"), maps)
-        return pooled_classifier(root, "fc", maps.value, maps.channels, self.classes)
+        return pooled_classifier(root, "fc", maps, self.classes)
 
     def _layer(self, scope: Scope, before: list[FeatureMaps]) -> FeatureMaps:
         maps = concat(scope, *before) if len(before) > 1 else before[0]
@@ -268,16 +264,11 @@ class DenseCnn(ImageClassifier):
 
 
 def _normalised(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
-    return relu(
-        scope, FeatureMaps(batch_norm(scope.sub("bn"), maps.value, maps.channels), maps.channels)
-    )
+    return relu(scope, batch_norm(scope.sub("bn"), maps))
 
 
 def _conv(scope: Scope, maps: FeatureMaps, width: int, kernel: int) -> FeatureMaps:
-    image = convolution(
-        scope.sub("conv"), maps.value, maps.channels, width, Window(kernel, padding=kernel // 2)
-    )
-    return FeatureMaps(image, width)
+    return convolution(scope.sub("conv"), maps, width, Window(kernel, padding=kernel // 2))
 
 
 def _transition(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
@@ -322,19 +313,18 @@ class EnsembleCnn(ImageClassifier):
         require_at_least(2 ** (self.stages - 1), self, "image_size")
         require_odd(self, "kernel")
 
-    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
+    def layers(self, root: Scope, maps: FeatureMaps) -> ir.Value:
         logits = [
-            self._member(root.sub(f"member.{number}"), image, self.kernel + 2 * (number % 2))
+            self._member(root.sub(f"member.{number}"), maps, self.kernel + 2 * (number % 2))
             for number in range(self.members)
         ]
         return root.sub("average").op("Mean", *logits)
 
-    def _member(self, scope: Scope, image: ir.Value, kernel: int) -> ir.Value:
-        maps = FeatureMaps(image, 3)
+    def _member(self, scope: Scope, maps: FeatureMaps, kernel: int) -> ir.Value:
         for stage in range(self.stages):
             if stage > 0:
                 maps = halved(scope.sub(f"pool.{stage}"), maps)
             for block in range(self.blocks):
                 layer = scope.sub(f"block.{stage}.{block}")
                 maps = conv_bn_relu(layer, maps, self.width << stage, kernel)
-        return pooled_classifier(scope, "fc", maps.value, maps.channels, self.classes)
+        return pooled_classifier(scope, "fc", maps, self.classes)

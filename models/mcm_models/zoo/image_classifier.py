@@ -9,6 +9,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_models import graph_builder
+from mcm_models.zoo.layers.convolution_layers import FeatureMaps
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,12 @@ class ImageClassifier(ABC):
         graph = graph_builder.GraphBuilder.of(self, 13)
         extents = [self.batch, 3, self.image_size, self.image_size]
         image = graph.input("input", ir.DataType.FLOAT, extents)
-        logits = self.layers(graph.root, image)
+        logits = self.layers(graph.root, FeatureMaps(image, 3))
         graph.output(logits, "logits", ir.DataType.FLOAT, [self.batch, self.classes])
         return graph.model()
 
     @abstractmethod
-    def layers(self, root: graph_builder.Scope, image: ir.Value) -> ir.Value:
+    def layers(self, root: graph_builder.Scope, maps: FeatureMaps) -> ir.Value:
         """Builds the network and returns its logits."""
 
 

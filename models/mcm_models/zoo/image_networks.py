@@ -9,14 +9,17 @@ import onnx_ir as ir
 
 from mcm_models.graph_builder import RELU_GAIN, GraphBuilder, Scope, keeps_variance
 from mcm_models.zoo.image_classifier import ImageClassifier
-from mcm_models.zoo.layers import convolution_layers
 from mcm_models.zoo.layers.convolution_layers import (
+    FeatureMaps,
     Window,
-    batch_norm,
+    added,
+    conv_bn,
     convolution,
+    halved,
     linear,
     max_pool,
     pooled_classifier,
+    relu,
 )
 from mcm_models.zoo.layers.t5_layers import cross_entropy
 
@@ -34,35 +37,25 @@ class ResNet50(ImageClassifier):
     name: ClassVar[str] = "resnet50"
     summary: ClassVar[str] = "ResNet-50, 25.6 M parameters: convolutions with residual adds"
 
-    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
-        image = convolution(root.sub("conv1"), image, 3, 64, Window(7, stride=2, padding=3))
-        image = batch_norm(root.sub("bn1"), image, 64)
-        image = root.sub("relu").op("Relu", image)
-        image = max_pool(root.sub("maxpool"), image, 3, 2, 1)
-        channels = 64
+    def layers(self, root: Scope, maps: FeatureMaps) -> ir.Value:
+        maps = conv_bn(root, maps, 64, 7, stride=2, names=("conv1", "bn1"))
+        maps = max_pool(root.sub("maxpool"), relu(root.sub("relu"), maps), 3, 2, 1)
         for stage, (width, blocks) in enumerate(_RESNET_STAGES):
             for block in range(blocks):
                 scope = root.sub(f"layer{stage + 1}.{block}")
                 stride = 2 if stage > 0 and block == 0 else 1
-                image = _bottleneck(scope, image, channels, width, stride)
-                channels = width * _RESNET_EXPANSION
-        return pooled_classifier(root, "fc", image, channels, self.classes)
+                maps = _bottleneck(scope, maps, width, stride)
+        return pooled_classifier(root, "fc", maps, self.classes)
 
 
-def _bottleneck(scope: Scope, image: ir.Value, channels: int, width: int, stride: int) -> ir.Value:
-    relu = scope.sub("relu")
-    branch = convolution(scope.sub("conv1"), image, channels, width, 1)
-    branch = relu.op("Relu", batch_norm(scope.sub("bn1"), branch, width))
-    branch = convolution(scope.sub("conv2"), branch, width, width, Window(3, stride, padding=1))
-    branch = relu.op("Relu", batch_norm(scope.sub("bn2"), branch, width))
-    wide = width * _RESNET_EXPANSION
-    branch = convolution(scope.sub("conv3"), branch, width, wide, 1, gain=_RESNET_GAIN)
-    branch = batch_norm(scope.sub("bn3"), branch, wide)
-    if channels != wide:
-        shortcut = scope.sub("downsample")
-        image = convolution(shortcut.sub("0"), image, channels, wide, Window(1, stride))
-        image = batch_norm(shortcut.sub("1"), image, wide)
-    return relu.op("Relu", scope.op("Add", branch, image))
+def _bottleneck(scope: Scope, maps: FeatureMaps, width: int, stride: int) -> FeatureMaps:
+    after, wide = scope.sub("relu"), width * _RESNET_EXPANSION
+    branch = relu(after, conv_bn(scope, maps, width, names=("conv1", "bn1")))
+    branch = relu(after, conv_bn(scope, branch, width, 3, stride=stride, names=("conv2", "bn2")))
+    branch = conv_bn(scope, branch, wide, gain=_RESNET_GAIN, names=("conv3", "bn3"))
+    if maps.channels != wide:
+        maps = conv_bn(scope.sub("downsample"), maps, wide, stride=stride, names=("0", "1"))
+    return relu(after, added(scope, branch, maps))
 
 
 _VGG_STAGES = ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))
@@ -82,21 +75,19 @@ class Vgg19(ImageClassifier):
     name: ClassVar[str] = "vgg19"
     summary: ClassVar[str] = "VGG-19, 143.7 M parameters: a plain chain with huge linear layers"
 
-    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
-        channels = 3
+    def layers(self, root: Scope, maps: FeatureMaps) -> ir.Value:
         position = 0
         for width, convolutions in _VGG_STAGES:
             for _ in range(convolutions):
                 layer = root.sub(f"features.{position}")
-                image = convolution(layer, image, channels, width, Window(3, padding=1), bias=True)
-                image = root.sub(f"features.{position + 1}").op("Relu", image)
-                channels = width
+                maps = convolution(layer, maps, width, Window(3, padding=1), bias=True)
+                maps = relu(root.sub(f"features.{position + 1}"), maps)
                 position += 2
-            image = max_pool(root.sub(f"features.{position}"), image, 2, 2)
+            maps = halved(root.sub(f"features.{position}"), maps)
             position += 1
 
-        fan_in = channels * (self.image_size // _VGG_SHRINK) ** 2
-        return self._classifier(root, root.op("Flatten", image, axis=1), fan_in)
+        fan_in = maps.channels * (self.image_size // _VGG_SHRINK) ** 2
+        return self._classifier(root, root.op("Flatten", maps.value, axis=1), fan_in)
 
     def _classifier(self, root: Scope, hidden: ir.Value, fan_in: int) -> ir.Value:
         """Logits from `hidden` `[batch, fan_in]`."""
@@ -134,7 +125,7 @@ class Vgg19Training(Vgg19):
         class_weights = graph.input("class_weights", ir.DataType.FLOAT, [self.classes])
         scale = graph.input("loss_scale", ir.DataType.FLOAT, [])
 
-        logits = self.layers(graph.root, image)
+        logits = self.layers(graph.root, FeatureMaps(image, 3))
         scope = graph.root.sub("loss")
         losses = cross_entropy(scope, logits, labels, self.classes, class_weights)
         loss = scope.op("Mul", scope.op("ReduceMean", losses, axes=[0], keepdims=0), scale)
@@ -182,68 +173,46 @@ class MobileNetV2(ImageClassifier):
     name: ClassVar[str] = "mobilenet-v2"
     summary: ClassVar[str] = "MobileNetV2, 3.5 M parameters: depthwise convolutions and ReLU6"
 
-    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
-        image = _activated(root.sub("features.0"), image, 3, _STEM_CHANNELS, kernel=3, stride=2)
-        channels = _STEM_CHANNELS
+    def layers(self, root: Scope, maps: FeatureMaps) -> ir.Value:
+        stem = root.sub("features.0")
+        maps = _relu6(stem, conv_bn(stem, maps, _STEM_CHANNELS, 3, stride=2, names=("0", "1")))
         position = 1
         for expansion, width, blocks, first_stride in _MOBILE_STAGES:
             for block in range(blocks):
                 scope = root.sub(f"features.{position}")
                 stride = first_stride if block == 0 else 1
-                image = _inverted_residual(
-                    scope, image, channels, width, expansion=expansion, stride=stride
-                )
-                channels = width
+                maps = _inverted_residual(scope, maps, width, expansion, stride)
                 position += 1
-        head = root.sub(f"features.{position}")
-        image = _activated(head, image, channels, _HEAD_CHANNELS, gain=_LINEAR_GAIN)
-        return convolution_layers.pooled_classifier(
-            root, "classifier.1", image, _HEAD_CHANNELS, self.classes
-        )
+        maps = _widened(root.sub(f"features.{position}"), maps, _HEAD_CHANNELS)
+        return pooled_classifier(root, "classifier.1", maps, self.classes)
 
 
 def _inverted_residual(
-    scope: Scope, image: ir.Value, channels: int, width: int, *, expansion: int, stride: int
-) -> ir.Value:
+    scope: Scope, maps: FeatureMaps, width: int, expansion: int, stride: int
+) -> FeatureMaps:
     layers = scope.sub("conv")
-    expanded = channels * expansion
-    branch = image
+    branch = maps
     position = 0
     if expansion > 1:
-        branch = _activated(layers.sub("0"), branch, channels, expanded, gain=_LINEAR_GAIN)
+        branch = _widened(layers.sub("0"), branch, maps.channels * expansion)
         position = 1
-    depthwise = layers.sub(str(position))
-    branch = _activated(
-        depthwise, branch, expanded, expanded, kernel=3, stride=stride, depthwise=True
+    depthwise, inside = layers.sub(str(position)), branch.channels
+    branch = _relu6(
+        depthwise,
+        conv_bn(depthwise, branch, inside, 3, stride=stride, groups=inside, names=("0", "1")),
     )
-    project = layers.sub(str(position + 1))
-    is_residual = stride == 1 and channels == width
+    is_residual = stride == 1 and maps.channels == width
     gain = _MOBILE_GAIN if is_residual else 1.0
-    branch = convolution_layers.convolution(project, branch, expanded, width, 1, gain=gain)
-    branch = convolution_layers.batch_norm(layers.sub(str(position + 2)), branch, width)
-    return scope.op("Add", image, branch) if is_residual else branch
+    names = (str(position + 1), str(position + 2))
+    branch = conv_bn(layers, branch, width, gain=gain, names=names)
+    return added(scope, maps, branch) if is_residual else branch
 
 
-def _activated(
-    scope: Scope,
-    image: ir.Value,
-    channels: int,
-    width: int,
-    *,
-    kernel: int = 1,
-    stride: int = 1,
-    depthwise: bool = False,
-    gain: float = 1.0,
-) -> ir.Value:
-    image = convolution_layers.convolution(
-        scope.sub("0"),
-        image,
-        channels,
-        width,
-        convolution_layers.Window(kernel, stride, kernel // 2),
-        groups=channels if depthwise else 1,
-        gain=gain,
-    )
-    image = convolution_layers.batch_norm(scope.sub("1"), image, width)
+def _widened(scope: Scope, maps: FeatureMaps, width: int) -> FeatureMaps:
+    return _relu6(scope, conv_bn(scope, maps, width, gain=_LINEAR_GAIN, names=("0", "1")))
+
+
+def _relu6(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
     relu6 = scope.sub("2")
-    return relu6.op("Clip", image, relu6.floats(0.0), relu6.floats(6.0))
+    image = relu6.op("Clip", maps.value, relu6.floats(0.0), relu6.floats(6.0))
+    return FeatureMaps(image, maps.channels)

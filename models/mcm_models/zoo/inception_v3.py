@@ -18,6 +18,7 @@ from mcm_models.zoo.layers.convolution_layers import (
     convolution,
     max_pool,
     pooled_classifier,
+    relu,
 )
 
 _EPSILON = 1e-3
@@ -33,8 +34,8 @@ class InceptionV3(ImageClassifier):
 
     image_size: int = 299
 
-    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
-        maps = _stem(root, FeatureMaps(image, 3))
+    def layers(self, root: Scope, maps: FeatureMaps) -> ir.Value:
+        maps = _stem(root, maps)
         for name, pool_width in (("Mixed_5b", 32), ("Mixed_5c", 64), ("Mixed_5d", 64)):
             maps = _block_a(root.sub(name), maps, pool_width)
         maps = _block_b(root.sub("Mixed_6a"), maps)
@@ -48,18 +49,15 @@ class InceptionV3(ImageClassifier):
         maps = _block_d(root.sub("Mixed_7a"), maps)
         for name in ("Mixed_7b", "Mixed_7c"):
             maps = _block_e(root.sub(name), maps)
-        return pooled_classifier(root, "fc", maps.value, maps.channels, self.classes)
+        return pooled_classifier(root, "fc", maps, self.classes)
 
 
 def _conv(
     scope: Scope, maps: FeatureMaps, width: int, kernel: Pair, *, stride: int = 1, padding: Pair = 0
 ) -> FeatureMaps:
     """Convolution, normalisation and ReLU: `BasicConv2d`."""
-    image = convolution(
-        scope.sub("conv"), maps.value, maps.channels, width, Window(kernel, stride, padding)
-    )
-    image = batch_norm(scope.sub("bn"), image, width, _EPSILON)
-    return FeatureMaps(scope.op("Relu", image), width)
+    maps = convolution(scope.sub("conv"), maps, width, Window(kernel, stride, padding))
+    return relu(scope, batch_norm(scope.sub("bn"), maps, _EPSILON))
 
 
 def _row(scope: Scope, maps: FeatureMaps, width: int, extent: int) -> FeatureMaps:
@@ -71,7 +69,7 @@ def _column(scope: Scope, maps: FeatureMaps, width: int, extent: int) -> Feature
 
 
 def _reduce(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
-    return FeatureMaps(max_pool(scope, maps.value, 3, 2), maps.channels)
+    return max_pool(scope, maps, 3, 2)
 
 
 def _pooled(scope: Scope, maps: FeatureMaps, width: int) -> FeatureMaps:

@@ -79,9 +79,7 @@ class UnetCnn:
             maps = _doubled(scope.sub("double"), maps)
             maps = concat(scope, skips[stage], maps)
             maps = self._convolutions(scope, maps, self.width << stage)
-        logits = convolution(
-            root.sub("head"), maps.value, maps.channels, self.classes, 1, bias=True
-        )
+        logits = convolution(root.sub("head"), maps, self.classes, 1, bias=True).value
         graph.output(logits, "logits", ir.DataType.FLOAT, [self.batch, self.classes, *extents])
         return graph.model()
 

@@ -13,6 +13,7 @@ from mcm_models.graph_builder import GraphBuilder, Scope, around, keeps_variance
 from mcm_models.zoo.image_classifier import ImageClassifier
 from mcm_models.zoo.image_networks import ResNet50
 from mcm_models.zoo.inception_v3 import InceptionV3
+from mcm_models.zoo.layers.convolution_layers import FeatureMaps
 from mcm_models.zoo.layers.recurrent_layers import SequenceLoss, TimeAxis
 from mcm_models.zoo.nmt import Nmt
 
@@ -32,7 +33,7 @@ def classifier_with_loss(classifier: ImageClassifier) -> ir.Model:
     extents = [classifier.batch, 3, classifier.image_size, classifier.image_size]
     image = graph.input("input", ir.DataType.FLOAT, extents)
     labels = graph.input("labels", ir.DataType.INT64, [classifier.batch])
-    logits = classifier.layers(graph.root, image)
+    logits = classifier.layers(graph.root, FeatureMaps(image, 3))
     loss = graph.root.sub("loss").op("SoftmaxCrossEntropyLoss", logits, labels, reduction="mean")
     graph.output(loss, "loss", ir.DataType.FLOAT, [])
     model = graph.model()

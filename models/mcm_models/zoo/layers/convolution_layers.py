@@ -14,6 +14,14 @@ Pair = int | tuple[int, int]
 """An extent for height and width; one number stands for both."""
 
 
+@dataclass(frozen=True)
+class FeatureMaps:
+    """A value `[batch, channels, height, width]` and its channels."""
+
+    value: ir.Value
+    channels: int
+
+
 class Window(NamedTuple):
     """Where a kernel is laid on an image.
 
@@ -30,36 +38,34 @@ class Window(NamedTuple):
 
 def convolution(
     scope: Scope,
-    image: ir.Value,
-    in_channels: int,
-    out_channels: int,
+    maps: FeatureMaps,
+    width: int,
     window: Window | int,
     *,
     groups: int = 1,
     bias: bool = False,
     gain: float = 1.0,
-) -> ir.Value:
-    """`Conv` over `image` `[batch, in_channels, height, width]`.
+) -> FeatureMaps:
+    """`Conv`.
 
     Args:
         scope: the layer's place.
-        image: what it reads.
-        in_channels: channels read.
-        out_channels: channels written.
+        maps: what it reads.
+        width: channels written.
         window: of the kernel; one number stands for its extent at stride 1 without padding.
-        groups: channel groups; `in_channels` of them make it depthwise.
+        groups: channel groups; as many as channels are read make it depthwise.
         bias: adds a bias per channel.
         gain: factor on the weights; 1 keeps the variance when a ReLU comes before.
     """
     kernel, stride, padding = Window(window) if isinstance(window, int) else window
     kernel_shape, pads = _pair(kernel), _pair(padding)
-    group_channels = in_channels // groups
+    group_channels = maps.channels // groups
     fan_in = group_channels * math.prod(kernel_shape)
-    extents = [out_channels, group_channels, *kernel_shape]
-    inputs = [image, scope.weight("weight", extents, after_relu(fan_in, gain))]
+    extents = [width, group_channels, *kernel_shape]
+    inputs = [maps.value, scope.weight("weight", extents, after_relu(fan_in, gain))]
     if bias:
-        inputs.append(scope.bias(out_channels))
-    return scope.op(
+        inputs.append(scope.bias(width))
+    image = scope.op(
         "Conv",
         *inputs,
         dilations=[1, 1],
@@ -68,20 +74,21 @@ def convolution(
         pads=[*pads, *pads],
         strides=[stride, stride],
     )
+    return FeatureMaps(image, width)
 
 
-def batch_norm(scope: Scope, image: ir.Value, channels: int, epsilon: float = 1e-5) -> ir.Value:
+def batch_norm(scope: Scope, maps: FeatureMaps, epsilon: float = 1e-5) -> FeatureMaps:
     """`BatchNormalization` (Ioffe and Szegedy 2015), kept apart from the convolution before it.
 
     Torch folds it away in eval mode; here it stays, so that fusion has something to do.
     """
 
     def parameter(name: str, values: Uniform) -> ir.Value:
-        return scope.weight(name, [channels], values)
+        return scope.weight(name, [maps.channels], values)
 
-    return scope.op(
+    image = scope.op(
         "BatchNormalization",
-        image,
+        maps.value,
         parameter("weight", around(1.0, 0.2)),
         parameter("bias", around(0.0, 0.1)),
         parameter("running_mean", around(0.0, 0.1)),
@@ -89,35 +96,36 @@ def batch_norm(scope: Scope, image: ir.Value, channels: int, epsilon: float = 1e
         epsilon=epsilon,
         momentum=0.9,
     )
+    return FeatureMaps(image, maps.channels)
 
 
-def max_pool(scope: Scope, image: ir.Value, kernel: int, stride: int, padding: int = 0) -> ir.Value:
+def max_pool(
+    scope: Scope, maps: FeatureMaps, kernel: int, stride: int, padding: int = 0
+) -> FeatureMaps:
     """`MaxPool` with a square window."""
-    return scope.op(
+    image = scope.op(
         "MaxPool",
-        image,
+        maps.value,
         ceil_mode=0,
         kernel_shape=[kernel, kernel],
         pads=[padding] * 4,
         strides=[stride, stride],
     )
+    return FeatureMaps(image, maps.channels)
 
 
-def pooled_classifier(
-    root: Scope, layer: str, image: ir.Value, channels: int, classes: int
-) -> ir.Value:
+def pooled_classifier(root: Scope, layer: str, maps: FeatureMaps, classes: int) -> ir.Value:
     """Averages each channel and maps the averages to logits `[batch, classes]`.
 
     Args:
         root: scope of the model.
         layer: path of the linear layer.
-        image: `[batch, channels, height, width]`.
-        channels: channels of `image`.
+        maps: what it reads.
         classes: number of logits.
     """
-    pooled = root.sub("avgpool").op("GlobalAveragePool", image)
+    pooled = root.sub("avgpool").op("GlobalAveragePool", maps.value)
     flat = root.op("Flatten", pooled, axis=1)
-    return linear(root.sub(layer), flat, channels, classes)
+    return linear(root.sub(layer), flat, maps.channels, classes)
 
 
 def linear(scope: Scope, features: ir.Value, fan_in: int, fan_out: int) -> ir.Value:
@@ -137,14 +145,6 @@ _LEAST_HIDDEN = 8
 _WIDTH_STEP = 8
 
 
-@dataclass(frozen=True)
-class FeatureMaps:
-    """A value `[batch, channels, height, width]` and its channels."""
-
-    value: ir.Value
-    channels: int
-
-
 def stage_widths(width: int, widen: float, stages: int) -> list[int]:
     """Channels of each stage: `width`, then `widen` times as many as before, in steps of 8."""
     factors = (widen**stage for stage in range(1, stages))
@@ -160,6 +160,7 @@ def conv_bn(
     stride: int = 1,
     groups: int = 1,
     gain: float = 1.0,
+    names: tuple[str, str] = ("conv", "bn"),
 ) -> FeatureMaps:
     """Convolution and normalisation; at stride 1 height and width stay the same.
 
@@ -171,22 +172,21 @@ def conv_bn(
         stride: step, the same in both directions.
         groups: channel groups.
         gain: factor on the weights, as in `convolution`.
+        names: of the two layers in the block.
     """
-    image = convolution(
-        scope.sub("conv"),
-        maps.value,
-        maps.channels,
-        width,
-        Window(kernel, stride, kernel // 2),
-        groups=groups,
-        gain=gain,
-    )
-    return FeatureMaps(batch_norm(scope.sub("bn"), image, width), width)
+    window = Window(kernel, stride, kernel // 2)
+    maps = convolution(scope.sub(names[0]), maps, width, window, groups=groups, gain=gain)
+    return batch_norm(scope.sub(names[1]), maps)
 
 
 def relu(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
     """`Relu`."""
     return FeatureMaps(scope.op("Relu", maps.value), maps.channels)
+
+
+def added(scope: Scope, one: FeatureMaps, other: FeatureMaps) -> FeatureMaps:
+    """The sum of two of the same channels."""
+    return FeatureMaps(scope.op("Add", one.value, other.value), one.channels)
 
 
 def conv_bn_relu(
@@ -211,7 +211,7 @@ def depthwise(scope: Scope, maps: FeatureMaps, kernel: int, stride: int = 1) -> 
 
 def halved(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
     """Half the height and width, by the maximum of 2x2 positions."""
-    return FeatureMaps(max_pool(scope, maps.value, 2, 2), maps.channels)
+    return max_pool(scope, maps, 2, 2)
 
 
 def concat(scope: Scope, *branches: FeatureMaps) -> FeatureMaps:
@@ -224,8 +224,7 @@ def squeeze_excite(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
     """Scales each channel by a gate that sees all of them (Hu et al. 2018, section 3)."""
     channels = maps.channels
     hidden = max(_LEAST_HIDDEN, channels // _REDUCTION)
-    gate = scope.op("GlobalAveragePool", maps.value)
-    gate = convolution(scope.sub("fc1"), gate, channels, hidden, 1, bias=True)
-    gate = scope.op("Relu", gate)
-    gate = convolution(scope.sub("fc2"), gate, hidden, channels, 1, bias=True)
-    return FeatureMaps(scope.op("Mul", maps.value, scope.op("Sigmoid", gate)), channels)
+    gate = FeatureMaps(scope.op("GlobalAveragePool", maps.value), channels)
+    gate = relu(scope, convolution(scope.sub("fc1"), gate, hidden, 1, bias=True))
+    gate = convolution(scope.sub("fc2"), gate, channels, 1, bias=True)
+    return FeatureMaps(scope.op("Mul", maps.value, scope.op("Sigmoid", gate.value)), channels)
