@@ -24,7 +24,7 @@ from wheel_kernels.filling import fill
 from wheel_kernels.harvest import harvested, made_here
 from wheel_kernels.repacking import platform_tag, repacked, unpacked
 
-from mcm_compiler.processes.kernel_archive import FunctionKernels, archive_bytes
+from mcm_compiler.processes.kernel_archive import archive_bytes
 from mcm_compiler.processes.kernel_folders import PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,17 +66,17 @@ def with_kernels(wheel: Path, outdir: Path, tree: Path | None, tag: str) -> tupl
             homes = {package: tree / home for package, home in HOMES.items()}
         found = harvested([homes[package] / package for package in PACKAGES], made_for)
         # What a checkout has compiled from a file that the wheel has otherwise is of no use.
-        found = {place: each for place, each in found.items() if of_wheel(staging, place, each)}
+        found = {member: each for member, each in found.items() if of_wheel(staging, member)}
     data = archive_bytes(made_for, found)
     made = repacked(wheel, outdir, data, tag, made_for)
-    return made, sum(len(each.kernels) for each in found.values())
+    return made, sum(map(len, found.values()))
 
 
-def of_wheel(staging: Path, place: str, kernels: FunctionKernels) -> bool:
+def of_wheel(staging: Path, member: str) -> bool:
     """Whether kernels were compiled from a file as the unpacked wheel has it."""
-    folder, _, name = place.rpartition("/")
+    folder, _, name = member.rpartition("/")
     source = staging / folder / f"{name.partition('.')[0]}.py"
-    return source.is_file() and sha256(source.read_bytes()).hexdigest() == kernels.stamp
+    return source.is_file() and member.endswith(sha256(source.read_bytes()).hexdigest())
 
 
 def main() -> int:

@@ -39,7 +39,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.environment import Environment, lookup_environment
 from numba.core.runtime.nrt import rtsys
 
-from mcm_compiler.processes.kernel_archive import place_of, shipped_archive
+from mcm_compiler.processes.kernel_archive import kernel_state, member_of
 from mcm_compiler.processes.kernel_folders import KernelLocator
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -198,9 +198,9 @@ class KernelCache(caching.FunctionCache):
         super().__init__(function)
         self._function, self._way = function, way
         impl = cast("Any", self)._impl
-        self._stamp = impl.locator.get_source_stamp()
-        self._place = place_of(function.__module__, impl.filename_base)
-        self._cache_file = KernelFiles(self.cache_path, impl.filename_base, self._stamp)
+        stamp = impl.locator.get_source_stamp()
+        self._member = member_of(function.__module__, impl.filename_base, stamp)
+        self._cache_file = KernelFiles(self.cache_path, impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Machine code for a signature; None where there is none.
@@ -211,12 +211,9 @@ class KernelCache(caching.FunctionCache):
         rtsys.initialize(target_context)
         with plain._guard_against_spurious_io_errors():
             key = self._index_key(sig, target_context.codegen())
-            data = None
-            if (archive := shipped_archive()) is not None and isinstance(self._stamp, bytes):
-                kept = archive.kernel(self._place, self._stamp.hex(), key)
-                data = None if kept is None else machine_code(kept)
-            if data is None:
-                data = plain._cache_file.load(key)
+            archive = kernel_state().archive
+            kept = None if archive is None else archive.kernel(self._member, key)
+            data = plain._cache_file.load(key) if kept is None else machine_code(kept)
             return None if data is None else plain._impl.rebuild(target_context, data)
         return None
 

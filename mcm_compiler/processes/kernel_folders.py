@@ -85,47 +85,18 @@ def private_kernels() -> str | None:
     """The folder of this user for kernels, in the system's temporary folder; None without one.
 
     Its files are executed, so that nobody else may write there. Where the name is taken by a link,
-    or by a folder that others can write, each process has a folder of its own.
+    or by a folder that others can write, kernels are kept nowhere.
     """
     import tempfile
 
-    try:
-        temporary = tempfile.gettempdir()
-    except OSError:
-        return None
     user = os.geteuid() if hasattr(os, "geteuid") else 0
-    shared = os.path.join(temporary, f"{KERNELS_PREFIX}{user}")
     try:
-        os.mkdir(shared, mode=0o700)
-    except FileExistsError:
-        if not _is_private(shared):
-            return _own_folder(temporary)
+        folder = os.path.join(tempfile.gettempdir(), f"{KERNELS_PREFIX}{user}")
+        with suppress(FileExistsError):
+            os.mkdir(folder, mode=0o700)
     except OSError:
         return None
-    return shared
-
-
-def _own_folder(temporary: str) -> str | None:
-    """A folder with the number of its process in its name, so that a later one removes it."""
-    import atexit
-    import shutil
-    import tempfile
-
-    from mcm_compiler.processes.private_folders import PREFIX, world
-
-    owner = os.getpid()
-    prefix = f"{PREFIX}{world() or 'here'}-{owner}-"
-    try:
-        folder = tempfile.mkdtemp(prefix=prefix, dir=temporary)
-    except OSError:
-        return None
-
-    def remove() -> None:
-        if os.getpid() == owner:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(remove)
-    return folder
+    return folder if _is_private(folder) else None
 
 
 def _is_private(folder: str) -> bool:

@@ -34,7 +34,7 @@ def _version(name: str) -> str | None:
 def compiled_kernels() -> str:
     """Return whether the compiled kernels of the installation are in use, or why not."""
     state = kernel_state()
-    if state.header is None:
+    if state.archive is None:
         return f"compiled when first called: {state.reason}"
-    header = state.header
-    return f"{header.kernels} that came compiled for {header.cpu_name}"
+    header = state.archive.header
+    return f"{header['kernels']} that came compiled for {header['processor']}"

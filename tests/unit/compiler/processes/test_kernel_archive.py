@@ -8,9 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from mcm_compiler.processes.kernel_archive import Archive, FunctionKernels, archive_bytes, place_of
+from mcm_compiler.processes.kernel_archive import Archive, archive_bytes, facts_here, member_of
 
 TOOLS = Path(__file__).parents[4] / "tools"
 
@@ -90,30 +88,24 @@ def test_kernel_is_read_and_a_changed_source_compiled(tmp_path):
     assert list(cache.glob("*.nbc"))
 
 
-@pytest.fixture
-def made_for():
-    names = ("python", "system", "machine", "numba", "llvmlite", "cpu_name", "cpu_features")
-    return dict.fromkeys(names, "x")
-
-
-def test_kernels_are_found_by_place_stamp_and_key(tmp_path, made_for):
+def test_kernels_are_found_by_member_and_key(tmp_path):
     functions = {
-        "pack/a.f-1.py311": FunctionKernels("aa", {("k", 1): b"code"}),
-        "pack/b.g-2.py311": FunctionKernels("bb", {("k", 1): b"other"}),
+        "pack/a.f-1.py311.aa": {("k", 1): b"code"},
+        "pack/b.g-2.py311.bb": {("k", 1): b"other"},
     }
+    made_for = dict.fromkeys(facts_here(), "x")
     data = archive_bytes(made_for, functions)
     assert data == archive_bytes(made_for, dict(reversed(functions.items())))
     path = tmp_path / "kernels.bin"
     path.write_bytes(data)
     archive = Archive(path)
-    assert archive.header.kernels == 2
-    assert archive.kernel("pack/a.f-1.py311", "aa", ("k", 1)) == b"code"
-    assert archive.kernel("pack/b.g-2.py311", "bb", ("k", 1)) == b"other"
-    assert archive.kernel("pack/a.f-1.py311", "ab", ("k", 1)) is None
-    assert archive.kernel("pack/a.f-1.py311", "aa", ("k", 2)) is None
-    assert archive.kernel("pack/c.f-1.py311", "aa", ("k", 1)) is None
+    assert archive.header == made_for | {"kernels": 2}
+    assert archive.kernel("pack/a.f-1.py311.aa", ("k", 1)) == b"code"
+    assert archive.kernel("pack/b.g-2.py311.bb", ("k", 1)) == b"other"
+    assert archive.kernel("pack/a.f-1.py311.ab", ("k", 1)) is None
+    assert archive.kernel("pack/a.f-1.py311.aa", ("k", 2)) is None
 
 
-def test_places():
-    assert place_of("pack.sub.a", "a.f-1.py311") == "pack/sub/a.f-1.py311"
-    assert place_of("a", "a.f-1.py311") == "a.f-1.py311"
+def test_members_say_place_and_content():
+    assert member_of("pack.sub.a", "a.f-1.py311", b"\xab") == "pack/sub/a.f-1.py311.ab"
+    assert member_of("a", "a.f-1.py311", (1.5, 20)) == "a.f-1.py311."
