@@ -41,18 +41,11 @@ PASSES = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower
 TARGETS = ("mcm4", "mcm36", "mcm36-stream")
 """The first one on which a model fits."""
 
-LARGER_ZOO_MODELS = frozenset({"gnmt", "t5-3b", "t5-11b", "bert-48", "rnnlm"})
+LARGER_ZOO_MODELS = frozenset({"gnmt", "bert-48", "rnnlm"})
 """More than `MAX_ZOO_OPS` ops, or batches that are differentiated for boxes."""
 
 AS_SHAPES = frozenset({"vgg19", "bert-large", "bert-base", "t5", "gpt2"})
 """Large ones, whose weights are left out once more beside the run with them."""
-
-
-FITTING = {
-    "vgg19-training": "vgg19-training{batch=1,shape_only=true}",
-    "t5-automap": "t5-automap{batch=1,shape_only=true}",
-}
-"""Models whose activations fit no chip as they are."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +98,10 @@ def _exports() -> Iterator[Task]:
 def _zoo() -> Iterator[Task]:
     for registration in ZOO.registrations():
         if registration.name not in LARGER_ZOO_MODELS:
-            spec = FITTING.get(registration.name, registration.name)
-            yield Task("zoo", spec, f"zoo:{spec}", {}, {})
+            names = [registration.name]
             if registration.name in AS_SHAPES:
-                name = f"{registration.name}{{shape_only=true}}"
-                yield Task("zoo", name, f"zoo:{name}", {}, {})
+                names.append(f"{registration.name}{{shape_only=true}}")
+            yield from (Task("zoo", name, f"zoo:{name}", {}, {}) for name in names)
 
 
 def _conformance(folder: Path) -> Iterator[Task]:

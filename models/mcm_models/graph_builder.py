@@ -229,6 +229,9 @@ class GraphBuilder:
         ir_version: version of the file format.
         seed: seed of the random weights, `>= 0`.
         shape_only: large weights become `ConstantOfShape` nodes.
+
+    Attributes:
+        inputs: of the graph so far.
     """
 
     def __init__(
@@ -239,7 +242,7 @@ class GraphBuilder:
         self._ir_version = ir_version
         self._seed = seed
         self._shape_only = shape_only
-        self._inputs: list[ir.Value] = []
+        self.inputs: list[ir.Value] = []
         self._outputs: list[ir.Value] = []
         self._initializers: list[ir.Value] = []
         self._nodes: list[ir.Node] = []
@@ -264,7 +267,7 @@ class GraphBuilder:
     def input(self, name: str, dtype: ir.DataType, shape: Sequence[int | str]) -> ir.Value:
         """Adds a graph input; a string in `shape` is a symbolic dimension."""
         value = declare(ir.Value(name=name), dtype, shape)
-        self._inputs.append(value)
+        self.inputs.append(value)
         return value
 
     def output(
@@ -320,7 +323,7 @@ class GraphBuilder:
     def model(self) -> ir.Model:
         """The finished model."""
         graph = ir.Graph(
-            self._inputs,
+            self.inputs,
             self._outputs,
             nodes=self._nodes,
             initializers=self._initializers,

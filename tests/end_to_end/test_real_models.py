@@ -20,8 +20,8 @@ LIGHT = ["light_densenet121", "light_inception_v1", "light_shufflenet", "light_s
 SEARCHED = {"bert-tiny", "lstm-lm", "residual-cnn", "t5", "light_squeezenet"}
 """Compiled at the default level, which divides, copies and unrolls; those like them at level 1."""
 
-FOR_CLUSTERS = {"llama-7b", "t5-3b", "t5-11b", "t5-automap", "vgg19-training"}
-"""Models with more weights, or larger batches, than chips have memory for."""
+FOR_CLUSTERS = {"llama-7b"}
+"""Models with more weights than chips have memory for."""
 
 FOR_BOXES = {"rnnlm"}
 """A batch with a loss, without weights by default, to be differentiated and placed in boxes."""

@@ -23,7 +23,7 @@ from harness.children import run_child
 from harness.command_line import Settings, run_script
 
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_models.zoo.t5 import T5Automap, T5ElevenBillion
+from mcm_models.zoo.t5 import T5
 from mcm_passes.parallelism.classes.dimension_classes import (
     DimensionClasses,
     dimension_classes,
@@ -37,13 +37,21 @@ from tests.generators.partial_decisions import ConflictMasks, PartialDecision
 LAYERS = 42
 DEGREE = 8
 DECISIONS = 20_000
+ELEVEN_BILLION = {
+    "layers": 24,
+    "decoder_layers": 24,
+    "hidden": 1024,
+    "heads": 128,
+    "head_width": 128,
+    "intermediate": 65_536,
+}
 FIRST = """
 import time
 import onnx_ir as ir
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_models.zoo.t5 import T5Automap
+from mcm_models.zoo.t5 import T5
 from mcm_passes.parallelism.decisions.decision_problem import opp_problem
-model, _ = import_model(T5Automap(shape_only=True).build(), "t5-automap")
+model, _ = import_model(T5(shape_only=True).build(), "t5")
 start = time.perf_counter()
 opp_problem(model, 8)
 print(time.perf_counter() - start)
@@ -54,9 +62,9 @@ def measure(settings: Settings) -> list[Bar]:
     """All bars."""
     gc.set_threshold(100_000, 20, 20)  # as the command line does
     runs = max(settings.repetitions, 5)
-    large = _imported(T5Automap(layers=LAYERS, decoder_layers=LAYERS, shape_only=True))
+    large = _imported(T5(layers=LAYERS, decoder_layers=LAYERS, shape_only=True))
     print(f"{len(large.graph):,} nodes", file=sys.stderr)
-    eleven = _imported(T5ElevenBillion())
+    eleven = _imported(T5(**ELEVEN_BILLION, shape_only=True))
     run_child([sys.executable, "-c", FIRST])
     first = [float(run_child([sys.executable, "-c", FIRST]).stdout) for _ in range(3)]
     return [
@@ -67,7 +75,7 @@ def measure(settings: Settings) -> list[Bar]:
     ]
 
 
-def _imported(builder: T5Automap) -> ir.Model:
+def _imported(builder: T5) -> ir.Model:
     return import_model(builder.build(), builder.name)[0]
 
 

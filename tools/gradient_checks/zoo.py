@@ -42,7 +42,6 @@ MODELS = (
     "stacked-rnn{hidden=8}",
     "unet-cnn{image_size=16,width=4}",
     "vgg19{image_size=32,classes=10}",
-    "vgg19-training{image_size=32,classes=10,batch=2}",
 )
 """Every model of the zoo with up to 500 ops, with all its ops but smaller tensors."""
 

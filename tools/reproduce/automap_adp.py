@@ -11,10 +11,9 @@ import sys
 import time
 
 from automap_decisions import Row, Variant, reproduce
+from automap_study.models import T5Automap, Vgg19Training
 
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_models.zoo.image_networks import Vgg19Training
-from mcm_models.zoo.t5 import T5Automap
 from mcm_passes.parallelism.decisions.decision_objective import count_objective
 from mcm_passes.parallelism.decisions.decision_problem import adp_problem
 

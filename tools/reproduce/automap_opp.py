@@ -13,10 +13,9 @@ import sys
 import time
 
 from automap_decisions import Row, Variant, reproduce
+from automap_study.models import T5Automap, T5ElevenBillion, T5ThreeBillion, Vgg19Training
 
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_models.zoo.image_networks import Vgg19Training
-from mcm_models.zoo.t5 import T5Automap, T5ElevenBillion, T5ThreeBillion
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
 from mcm_passes.parallelism.decisions.decision_objective import cost_objective, count_objective
 from mcm_passes.parallelism.decisions.decision_problem import adp_problem, opp_problem

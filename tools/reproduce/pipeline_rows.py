@@ -13,6 +13,7 @@ from mcm_compiler.api import build_zoo_model
 from mcm_compiler.components.target_loading import load_cluster
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.ir.reading.importer import import_model
+from mcm_compiler.plugin_files import load_plugin
 from mcm_passes.parallelism.pipelines.node_chain import Optimizer, PipelineSettings
 
 DATA = Path(__file__).resolve().parent / "data"
@@ -78,6 +79,7 @@ def settings_of(model: str) -> PipelineSettings:
 
 def build(model: str) -> ir.Model:
     """A model of the table."""
+    load_plugin(Path(__file__).parent / "automap_study" / "plugin.py")
     spec = MODELS[model][0]
     return import_model(build_zoo_model(spec), spec)[0]
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.graph_builder import RELU_GAIN, GraphBuilder, Scope, keeps_variance
+from mcm_models.graph_builder import RELU_GAIN, Scope
 from mcm_models.zoo.image_classifier import ImageClassifier
 from mcm_models.zoo.layers.convolution_layers import (
     FeatureMaps,
@@ -21,7 +21,6 @@ from mcm_models.zoo.layers.convolution_layers import (
     pooled_classifier,
     relu,
 )
-from mcm_models.zoo.layers.t5_layers import cross_entropy
 
 _RESNET_STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 """Bottleneck width and number of blocks of each stage (table 1 of the paper)."""
@@ -97,55 +96,6 @@ class Vgg19(ImageClassifier):
             hidden = root.sub(f"classifier.{layer + 1}").op("Relu", hidden)
             fan_in = _VGG_FEATURES
         return linear(root.sub("classifier.6"), hidden, fan_in, self.classes)
-
-
-@dataclass(frozen=True)
-class Vgg19Training(Vgg19):
-    """VGG-19 up to the loss of a batch, a workload of Wang et al. 2020 (*Auto-MAP*).
-
-    Linear layers are named as in the paper, and their kernels stored `[fan_in, fan_out]` as there.
-    """
-
-    name: ClassVar[str] = "vgg19-training"
-    summary: ClassVar[str] = "VGG-19 with labels and loss, 143.7 M parameters"
-
-    batch: int = 64
-
-    def build(self) -> ir.Model:
-        """Makes the model; its output is `loss`, the mean over images times `loss_scale`.
-
-        Inputs with a batch dimension are `input` `[batch, 3, size, size]` and `labels`, int64
-        `[batch]`; those without are `class_weights` `[classes]` and the scalar `loss_scale` (of
-        mixed-precision training: Micikevicius et al. 2018, section 3.2).
-        """
-        graph = GraphBuilder.of(self, 13)
-        extents = [self.batch, 3, self.image_size, self.image_size]
-        image = graph.input("input", ir.DataType.FLOAT, extents)
-        labels = graph.input("labels", ir.DataType.INT64, [self.batch])
-        class_weights = graph.input("class_weights", ir.DataType.FLOAT, [self.classes])
-        scale = graph.input("loss_scale", ir.DataType.FLOAT, [])
-
-        logits = self.layers(graph.root, FeatureMaps(image, 3))
-        scope = graph.root.sub("loss")
-        losses = cross_entropy(scope, logits, labels, self.classes, class_weights)
-        loss = scope.op("Mul", scope.op("ReduceMean", losses, axes=[0], keepdims=0), scale)
-        graph.output(loss, "loss", ir.DataType.FLOAT, [])
-        return graph.model()
-
-    def _classifier(self, root: Scope, hidden: ir.Value, fan_in: int) -> ir.Value:
-        for name, width in (
-            ("fc1", _VGG_FEATURES),
-            ("fc2", _VGG_FEATURES),
-            ("predictions", self.classes),
-        ):
-            scope = root.sub(name)
-            kernel = scope.weight("kernel", [fan_in, width], keeps_variance(fan_in, RELU_GAIN))
-            hidden = scope.op("MatMul", hidden, kernel)
-            hidden = scope.op("Add", hidden, scope.bias(width))
-            if name != "predictions":
-                hidden = scope.op("Relu", hidden)
-            fan_in = width
-        return hidden
 
 
 _MOBILE_STAGES = (

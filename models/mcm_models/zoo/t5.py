@@ -1,4 +1,4 @@
-"""T5 (Raffel et al. 2020), and the workloads of Wang et al. 2020 (*Auto-MAP*)."""
+"""T5 (Raffel et al. 2020)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,6 @@ from mcm_models.zoo.layers import t5_layers
 
 _LOWEST = float(np.finfo(np.float32).min)
 """Term on the score of a position that may not be read."""
-
-
-@dataclass(frozen=True)
-class DecoderScores:
-    """Inputs of the decoder's own attention, where they are not kept in the model.
-
-    Attributes:
-        buckets: numbers of the pairs' distances, int64 `[decoder_seq, decoder_seq]`.
-        mask: added to the scores, broadcast to `[batch, heads, decoder_seq, decoder_seq]`.
-    """
-
-    buckets: ir.Value
-    mask: ir.Value
 
 
 @dataclass(frozen=True)
@@ -58,8 +45,6 @@ class T5:
 
     name: ClassVar[str] = "t5"
     summary: ClassVar[str] = "T5 of any size, encoder and decoder (default: T5-base)"
-    biased: ClassVar[bool] = False
-    """True if feed-forward layers have biases."""
 
     layers: int = 12
     decoder_layers: int = 12
@@ -100,8 +85,8 @@ class T5:
         root = graph.root
         tokens = root.sub("shared").weight("weight", [self.vocab, self.hidden], spread(1.0))
         padding = padding_scores(root.sub("encoder"), mask)
-        encoded = self._encoder(root.sub("encoder"), tokens, ids, padding, None)
-        decoded = self._decoder(root.sub("decoder"), tokens, decoder_ids, encoded, padding, None)
+        encoded = self._encoder(root.sub("encoder"), tokens, ids, padding)
+        decoded = self._decoder(root.sub("decoder"), tokens, decoder_ids, encoded, padding)
 
         logits = self._head(root, decoded, tokens)
         graph.output(logits, "logits", ir.DataType.FLOAT, [*target, self.vocab])
@@ -116,17 +101,12 @@ class T5:
         return head.op("Reshape", logits, head.ints(self.batch, self.decoder_seq, self.vocab))
 
     def _encoder(
-        self,
-        scope: Scope,
-        tokens: ir.Value,
-        ids: ir.Value,
-        padding: ir.Value,
-        buckets: ir.Value | None,
+        self, scope: Scope, tokens: ir.Value, ids: ir.Value, padding: ir.Value
     ) -> ir.Value:
         attention = self._attention(self.seq, self.seq)
         hidden = scope.sub("embed_tokens").op("Gather", tokens, ids)
         first = scope.sub("block.0.layer.0.SelfAttention")
-        position = self._position_bias(first, self.seq, buckets, bidirectional=True)
+        position = self._position_bias(first, self.seq, bidirectional=True)
         bias = first.op("Add", position, padding)
         for layer in range(self.layers):
             block = scope.sub(f"block.{layer}")
@@ -141,15 +121,13 @@ class T5:
         ids: ir.Value,
         encoded: ir.Value,
         padding: ir.Value,
-        given: DecoderScores | None,
     ) -> ir.Value:
         attention = self._attention(self.decoder_seq, self.decoder_seq)
         cross_attention = self._attention(self.decoder_seq, self.seq)
         hidden = scope.sub("embed_tokens").op("Gather", tokens, ids)
-        causal = self._causal_scores(scope) if given is None else given.mask
-        buckets = None if given is None else given.buckets
+        causal = self._causal_scores(scope)
         first = scope.sub("block.0.layer.0.SelfAttention")
-        position = self._position_bias(first, self.decoder_seq, buckets, bidirectional=False)
+        position = self._position_bias(first, self.decoder_seq, bidirectional=False)
         bias = first.op("Add", position, causal)
         for layer in range(self.decoder_layers):
             block = scope.sub(f"block.{layer}")
@@ -172,25 +150,23 @@ class T5:
 
     @property
     def _feed_forward(self) -> t5_layers.FeedForward:
-        return t5_layers.FeedForward(self.hidden, self.intermediate, self.biased)
+        return t5_layers.FeedForward(self.hidden, self.intermediate)
 
-    def _position_bias(
-        self, scope: Scope, seq: int, buckets: ir.Value | None, *, bidirectional: bool
-    ) -> ir.Value:
-        """Scores by distance, `[1, heads, seq, seq]` (section 2.1 of the paper).
-
-        `buckets` are the numbers of the pairs' distances `[seq, seq]`, kept as a table if None.
-        """
+    def _position_bias(self, scope: Scope, seq: int, *, bidirectional: bool) -> ir.Value:
+        """Scores by distance, `[1, heads, seq, seq]` (section 2.1 of the paper)."""
         bias = scope.sub("relative_attention_bias")
         table = bias.weight("weight", [self.buckets, self.heads], spread(0.5))
-        if buckets is None:
-            numbers = t5_layers.relative_bucket(
-                seq, self.buckets, self.max_distance, bidirectional=bidirectional
-            )
-            buckets = scope.table("buckets", numbers)
+        buckets = self._distances(scope, seq, bidirectional=bidirectional)
         scores = bias.op("Gather", table, buckets)
         scores = scope.op("Transpose", scores, perm=[2, 0, 1])
         return scope.op("Unsqueeze", scores, scope.ints(0))
+
+    def _distances(self, scope: Scope, seq: int, *, bidirectional: bool) -> ir.Value:
+        """Buckets of the pairs' distances, `[seq, seq]`."""
+        numbers = t5_layers.relative_bucket(
+            seq, self.buckets, self.max_distance, bidirectional=bidirectional
+        )
+        return scope.table("buckets", numbers)
 
 
 def padding_scores(scope: Scope, mask: ir.Value) -> ir.Value:
@@ -213,101 +189,3 @@ class T5Small(T5):
     hidden: int = 512
     heads: int = 8
     intermediate: int = 2048
-
-
-@dataclass(frozen=True)
-class T5Automap(T5):
-    """Six and six layers with biases in the feed-forward layers, up to the loss of a batch.
-
-    The paper gives 51 M parameters, layers and the names of the variables, but not the vocabulary;
-    it is what the parameters leave space for. Attributes are those of `T5`.
-    """
-
-    name: ClassVar[str] = "t5-automap"
-    summary: ClassVar[str] = "T5 with loss as in Auto-MAP, 51 M parameters: 6 + 6 layers"
-    biased: ClassVar[bool] = True
-
-    layers: int = 6
-    decoder_layers: int = 6
-    hidden: int = 512
-    heads: int = 8
-    intermediate: int = 2048
-    vocab: int = 13_568
-    batch: int = 64
-
-    def build(self) -> ir.Model:
-        """Makes the model; its output is `loss`, the weighted mean over tokens.
-
-        Seven inputs have a batch dimension: `input_ids` and `attention_mask` `[batch, seq]`,
-        `decoder_input_ids`, `decoder_attention_mask`, `labels` and `loss_weights`
-        `[batch, decoder_seq]`, and `example_weights` `[batch]`. Three have none, because they are
-        the same for all examples: `encoder_buckets` `[seq, seq]` and `decoder_buckets`
-        `[decoder_seq, decoder_seq]`, numbers of relative positions, and `causal_mask`
-        `[decoder_seq, decoder_seq]`, added to scores. Weights and `causal_mask` are float, all
-        others int64.
-        """
-        graph = GraphBuilder.of(self, 17)
-        source = [self.batch, self.seq]
-        target = [self.batch, self.decoder_seq]
-        pairs = [self.decoder_seq, self.decoder_seq]
-        ids = graph.input("input_ids", ir.DataType.INT64, source)
-        mask = graph.input("attention_mask", ir.DataType.INT64, source)
-        decoder_ids = graph.input("decoder_input_ids", ir.DataType.INT64, target)
-        decoder_mask = graph.input("decoder_attention_mask", ir.DataType.INT64, target)
-        labels = graph.input("labels", ir.DataType.INT64, target)
-        loss_weights = graph.input("loss_weights", ir.DataType.FLOAT, target)
-        example_weights = graph.input("example_weights", ir.DataType.FLOAT, [self.batch])
-        buckets = graph.input("encoder_buckets", ir.DataType.INT64, [self.seq, self.seq])
-        decoder_buckets = graph.input("decoder_buckets", ir.DataType.INT64, pairs)
-        causal = graph.input("causal_mask", ir.DataType.FLOAT, pairs)
-
-        root, encoder, decoder = graph.root, graph.root.sub("encoder"), graph.root.sub("decoder")
-        tokens = root.sub("shared").weight("weight", [self.vocab, self.hidden], spread(1.0))
-        padding = padding_scores(encoder, mask)
-        encoded = self._encoder(encoder, tokens, ids, padding, buckets)
-        own = decoder.op("Add", causal, padding_scores(decoder, decoder_mask))
-        scores = DecoderScores(decoder_buckets, own)
-        decoded = self._decoder(decoder, tokens, decoder_ids, encoded, padding, scores)
-
-        logits = self._head(root, decoded, tokens)
-        losses = t5_layers.cross_entropy(root.sub("loss"), logits, labels, self.vocab)
-        loss = _weighted_mean(root.sub("loss"), losses, loss_weights, example_weights)
-        graph.output(loss, "loss", ir.DataType.FLOAT, [])
-        return graph.model()
-
-
-def _weighted_mean(
-    scope: Scope, losses: ir.Value, loss_weights: ir.Value, example_weights: ir.Value
-) -> ir.Value:
-    weights = scope.op("Mul", loss_weights, scope.op("Unsqueeze", example_weights, scope.ints(1)))
-    total = scope.op("ReduceSum", scope.op("Mul", losses, weights), keepdims=0)
-    return scope.op("Div", total, scope.op("ReduceSum", weights, keepdims=0))
-
-
-@dataclass(frozen=True)
-class T5ThreeBillion(T5Automap):
-    """T5-3B (Raffel et al. 2020, section 3.7), weights left out."""
-
-    name: ClassVar[str] = "t5-3b"
-    summary: ClassVar[str] = "T5-3B with loss, 2.9 G parameters, shapes only: 24 + 24 layers"
-
-    layers: int = 24
-    decoder_layers: int = 24
-    hidden: int = 1024
-    heads: int = 32
-    head_width: int = 128
-    intermediate: int = 16_384
-    vocab: int = 32_128
-    shape_only: bool = True
-
-
-@dataclass(frozen=True)
-class T5ElevenBillion(T5ThreeBillion):
-    """T5-11B (Raffel et al. 2020, section 3.7), weights left out."""
-
-    name: ClassVar[str] = "t5-11b"
-    summary: ClassVar[str] = "T5-11B with loss, 11.3 G parameters, shapes only: 24 + 24 layers"
-
-    heads: int = 128
-    intermediate: int = 65_536
-    batch: int = 16

@@ -1,4 +1,4 @@
-"""The sublayers of T5, the buckets of its relative positions, and its loss."""
+"""The sublayers of T5, and the buckets of its relative positions."""
 
 from __future__ import annotations
 
@@ -43,44 +43,6 @@ def relative_bucket(
     growth = np.log(np.maximum(distance, exact) / exact) / math.log(max_distance / exact)
     coarse = np.minimum(exact + (growth * (buckets - exact)).astype(np.int64), buckets - 1)
     return (first + np.where(distance < exact, distance, coarse)).astype(np.int64)
-
-
-def cross_entropy(
-    scope: Scope,
-    logits: ir.Value,
-    labels: ir.Value,
-    classes: int,
-    class_weights: ir.Value | None = None,
-) -> ir.Value:
-    """Minus the logarithm of the probability that each label was given.
-
-    Only reductions over the classes tie them together: no probabilities are written out. The
-    classes may therefore be on several devices (as in Shoeybi et al. 2019, *Megatron-LM*,
-    section 3), which the op `SoftmaxCrossEntropyLoss` would not allow.
-
-    Args:
-        scope: the loss's place.
-        logits: `[..., classes]`.
-        labels: int64 `[...]`.
-        classes: number of logits.
-        class_weights: factor of each class, `[classes]`; 1 where None.
-
-    Returns:
-        `[...]`.
-    """
-    highest = scope.op("ReduceMax", logits, axes=[-1], keepdims=1)
-    shifted = scope.op("Sub", logits, highest)
-    last = scope.ints(-1)
-    total = scope.op("ReduceSum", scope.op("Exp", shifted), last, keepdims=0)
-    wanted = scope.op("Unsqueeze", labels, last)
-    numbers = scope.table("class_numbers", np.arange(classes, dtype=np.int64))
-    hit = scope.op("Cast", scope.op("Equal", wanted, numbers), to=int(ir.DataType.FLOAT))
-    chosen = scope.op("ReduceSum", scope.op("Mul", hit, shifted), last, keepdims=0)
-    losses = scope.op("Sub", scope.op("Log", total), chosen)
-    if class_weights is None:
-        return losses
-    factors = scope.op("ReduceSum", scope.op("Mul", hit, class_weights), last, keepdims=0)
-    return scope.op("Mul", losses, factors)
 
 
 _EPSILON = 1e-6
@@ -152,30 +114,26 @@ class FeedForward:
     Attributes:
         hidden: width of the residual stream.
         intermediate: width between the two.
-        biased: both layers add a bias; the released models have none.
     """
 
     hidden: int
     intermediate: int
-    biased: bool = False
 
     def sublayer(self, scope: Scope, hidden: ir.Value) -> ir.Value:
         """Transforms and adds; `hidden` is `[batch, seq, hidden]`, as is the result."""
         dense = scope.sub("DenseReluDense")
         inner = rms_norm(scope.sub("layer_norm"), hidden, self.hidden)
-        wide = before_relu(self.hidden)
-        inner = _linear(dense.sub("wi"), inner, self.hidden, self.intermediate, wide)
-        inner = self._shifted(dense.sub("wi"), inner, self.intermediate)
+        wide, usual = before_relu(self.hidden), keeps_variance(self.intermediate)
+        inner = self.linear(dense.sub("wi"), inner, self.hidden, self.intermediate, wide)
         inner = dense.sub("act").op("Relu", inner)
-        values = keeps_variance(self.intermediate)
-        inner = _linear(dense.sub("wo"), inner, self.intermediate, self.hidden, values)
-        inner = self._shifted(dense.sub("wo"), inner, self.hidden)
+        inner = self.linear(dense.sub("wo"), inner, self.intermediate, self.hidden, usual)
         return scope.op("Add", hidden, inner)
 
-    def _shifted(self, scope: Scope, inner: ir.Value, width: int) -> ir.Value:
-        if not self.biased:
-            return inner
-        return scope.op("Add", inner, scope.bias(width))
+    def linear(
+        self, scope: Scope, hidden: ir.Value, fan_in: int, fan_out: int, values: Uniform
+    ) -> ir.Value:
+        """One of the two layers."""
+        return _linear(scope, hidden, fan_in, fan_out, values)
 
 
 def rms_norm(scope: Scope, hidden: ir.Value, width: int) -> ir.Value:

@@ -8,13 +8,13 @@ from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.bert import Bert
 from mcm_models.zoo.cnn_families import ResidualCnn
 from mcm_models.zoo.gpt2 import Gpt2
-from mcm_models.zoo.t5 import T5Automap
 from mcm_passes.parallelism.classes.dimension_classes import classes_of, linkage_groups
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 from mcm_passes.parallelism.rules.rule_templates import Block
 from mcm_passes.parallelism.rules.ruled_graph import ruled_graph
 from tests.oracles.one_at_a_time import exclude_each_other, extract
+from tests.generators.automap_models import T5Automap
 
 _SMALL = {"hidden": 12, "heads": 3, "intermediate": 10, "vocab": 11, "seq": 5}
 MODELS = {

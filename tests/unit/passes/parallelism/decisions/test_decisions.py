@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_models.zoo.t5 import T5Automap
 from mcm_passes.parallelism.classes.dimension_classes import linkage_groups
 from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
 from mcm_passes.parallelism.decisions.decision_problem import adp_problem, opp_problem
 from tests.generators.partial_decisions import ConflictMasks, PartialDecision, bits
+from tests.generators.automap_models import T5Automap
 
 NET = """
 g (float[4,6] x, float[6,8] w1, float[8] w2, float[8,10] w3, float[1] w4) => (float[4,10] y) {

@@ -8,11 +8,16 @@ import pytest
 
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.gpt2 import Gpt2
-from mcm_models.zoo.image_networks import Vgg19, Vgg19Training
-from mcm_models.zoo.t5 import T5Automap, T5ElevenBillion, T5ThreeBillion
+from mcm_models.zoo.image_networks import Vgg19
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
 from mcm_passes.parallelism.decisions.decision_objective import count_objective
 from mcm_passes.parallelism.decisions.decision_problem import adp_problem, opp_problem
+from tests.generators.automap_models import (
+    T5Automap,
+    T5ElevenBillion,
+    T5ThreeBillion,
+    Vgg19Training,
+)
 
 
 def _most_divided(problem):

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_models.zoo.image_networks import Vgg19Training
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes, linkage_groups
 from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import trainable_variables
@@ -30,6 +29,7 @@ from mcm_passes.parallelism.decisions.step_cost import (
 )
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 from tests.generators.op_flops import seconds_by_flops
+from tests.generators.automap_models import Vgg19Training
 
 MLP = """
 g (float[4,6] x, float[6,8] w1, float[8,10] w2, float[10] w3) => (float[4,10] y) {

@@ -10,10 +10,15 @@ import pytest
 
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY, ModelBuilder
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_models.zoo.bert import Bert48
-from mcm_models.zoo.image_networks import Vgg19, Vgg19Training
+from mcm_models.zoo.image_networks import Vgg19
 from mcm_models.zoo.layers.t5_layers import relative_bucket
-from mcm_models.zoo.t5 import T5, T5Automap, T5ElevenBillion, T5ThreeBillion
+from mcm_models.zoo.t5 import T5
+from tests.generators.automap_models import (
+    T5Automap,
+    T5ElevenBillion,
+    T5ThreeBillion,
+    Vgg19Training,
+)
 from tests.generators.parameter_count import parameter_count
 
 _T5 = {
@@ -84,7 +89,7 @@ def test_t5_is_the_mean_of_the_cross_entropies(run):
     """Against the same weights in the model that gives logits."""
 
     class Biased(T5):
-        biased = True
+        _feed_forward = T5Automap._feed_forward
 
     feeds = _t5_feeds()
     (loss,) = run(T5Automap(**_T5).build(), feeds)
@@ -143,7 +148,6 @@ def test_vgg_is_the_mean_of_weighted_cross_entropies():
 
 def test_sizes_are_the_published_ones():
     assert parameter_count(T5Automap().build()) == pytest.approx(51e6, rel=0.005)
-    assert parameter_count(Bert48().build()) == pytest.approx(640e6, rel=0.01)
     assert parameter_count(T5ThreeBillion(shape_only=False).build()) == pytest.approx(2.85e9, 0.01)
     assert parameter_count(T5ElevenBillion(shape_only=False).build()) == pytest.approx(11.3e9, 0.01)
     of_vgg = parameter_count(Vgg19Training().build())
