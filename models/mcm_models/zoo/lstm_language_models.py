@@ -9,7 +9,13 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_models import graph_builder
-from mcm_models.zoo.layers.recurrent_layers import LstmLayer, SequenceLoss, TimeAxis, zero_state
+from mcm_models.zoo.layers.recurrent_layers import (
+    LstmLayer,
+    SequenceLoss,
+    TimeAxis,
+    initial_state,
+    unrolled,
+)
 
 _GATES = 4
 
@@ -140,11 +146,11 @@ class Rnnlm:
         table = embedding.weight("weight", [self.vocab, width], graph_builder.spread(1.0))
         words = embedding.op("Gather", table, ids, axis=0)
         outputs = TimeAxis.of(graph).apart(embedding, words, self.steps)
-        start = zero_state(graph.root, self.batch, self.hidden, width)
+        start = initial_state("lstm", graph.root, self.batch, self.hidden, width)
         for number in range(self.layers):
             scope = graph.root.sub(f"lstm.{number}")
             layer = LstmLayer.with_weights(scope, [width], self.hidden, self.projected)
-            outputs, _ = layer.steps(outputs, start)
+            outputs, _ = unrolled(layer, outputs, start)
         projection = graph.root.sub("projection")
         loss = SequenceLoss.with_weights(projection, width, self.vocab, self.chunk)
         graph.output(loss.mean(outputs, labels, word_weights), "loss", ir.DataType.FLOAT, [])

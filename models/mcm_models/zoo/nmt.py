@@ -16,7 +16,13 @@ from mcm_models.graph_builder import (
     require_sizes,
     spread,
 )
-from mcm_models.zoo.layers.recurrent_layers import LstmLayer, LstmState, TimeAxis, zero_state
+from mcm_models.zoo.layers.recurrent_layers import (
+    LstmLayer,
+    State,
+    TimeAxis,
+    initial_state,
+    unrolled,
+)
 
 
 class Attention(Protocol):
@@ -116,13 +122,13 @@ class Nmt:
 
     def _encode(
         self, scope: Scope, words: Sequence[ir.Value]
-    ) -> tuple[list[ir.Value], list[LstmState]]:
+    ) -> tuple[list[ir.Value], list[State]]:
         """The outputs of the top layer, and the last state of each layer."""
-        zeros = zero_state(scope, self.batch, self.hidden)
+        zeros = initial_state("lstm", scope, self.batch, self.hidden)
         first = scope.sub("layer.0")
-        ahead, state = self._layer(first.sub("forward"), self.hidden).steps(words, zeros)
+        ahead, state = unrolled(self._layer(first.sub("forward"), self.hidden), words, zeros)
         backward = self._layer(first.sub("backward"), self.hidden)
-        back, _ = backward.steps(words, zeros, backwards=True)
+        back, _ = unrolled(backward, words, zeros, backwards=True)
         stack = [self._layer(scope.sub("layer.1"), 2 * self.hidden)]
         stack += [self._layer(scope.sub(f"layer.{n}"), self.hidden) for n in range(2, self.layers)]
         states = [zeros] * len(stack)
@@ -134,7 +140,7 @@ class Nmt:
         return outputs, [state, *states]
 
     def _decode(
-        self, scope: Scope, words: Sequence[ir.Value], attention: Attention, states: list[LstmState]
+        self, scope: Scope, words: Sequence[ir.Value], attention: Attention, states: list[State]
     ) -> list[ir.Value]:
         """The outputs of the top layer."""
         stack = [
@@ -143,7 +149,7 @@ class Nmt:
         ]
         outputs: list[ir.Value] = []
         for step, word in enumerate(words):
-            context = attention.context(step, states[0].output)
+            context = attention.context(step, states[0][0])
             output, states = _stack_step(stack, step, word, [context], states, _FIRST_RESIDUAL)
             outputs.append(output)
         return outputs
@@ -154,9 +160,9 @@ def _stack_step(
     step: int,
     below: ir.Value,
     beside: Sequence[ir.Value],
-    states: Sequence[LstmState],
+    states: Sequence[State],
     first_residual: int,
-) -> tuple[ir.Value, list[LstmState]]:
+) -> tuple[ir.Value, list[State]]:
     """One time step of layers upon each other: the top's output, and all states.
 
     Args:
@@ -167,10 +173,10 @@ def _stack_step(
         states: of the step before.
         first_residual: index of the first layer that adds its input to its output.
     """
-    after: list[LstmState] = []
+    after: list[State] = []
     for index, (layer, state) in enumerate(zip(stack, states, strict=True)):
         after.append(layer.step(step, [below, *beside], state))
-        output = after[-1].output
+        output = after[-1][0]
         below = layer.scope.op("Add", output, below) if index >= first_residual else output
     return below, after
 

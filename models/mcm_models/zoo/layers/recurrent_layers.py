@@ -14,26 +14,27 @@ from mcm_models.graph_builder import GraphBuilder, Scope, Uniform, around, keeps
 
 GATES = 4
 
+CellKind = Literal["lstm", "gru"]
 
-@dataclass(frozen=True)
-class LstmState:
-    """State that a cell hands on to the next time step.
+State = tuple[ir.Value, ...]
+"""States that a cell hands on to the next step, `[batch, hidden]` each.
 
-    Attributes:
-        output: `[batch, hidden]`, or as wide as it is projected.
-        cell: `[batch, hidden]`.
-    """
-
-    output: ir.Value
-    cell: ir.Value
+The first is its output, which may be projected to another width.
+"""
 
 
-def zero_state(scope: Scope, batch: int, hidden: int, width: int = 0) -> LstmState:
-    """The state before the first time step; its output has another width where one is given."""
-    zeros = scope.table("zeros", np.zeros([batch, hidden], dtype=np.float32))
-    if width in (0, hidden):
-        return LstmState(zeros, zeros)
-    return LstmState(scope.table("no_output", np.zeros([batch, width], np.float32)), zeros)
+class RecurrentLayer(Protocol):
+    """A layer whose cells share their weights."""
+
+    def step(self, number: int, inputs: Sequence[ir.Value], state: State) -> State:
+        """The cell of one time step.
+
+        Args:
+            number: of the step, for the names.
+            inputs: `[batch, width]` each.
+            state: of the step before.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -79,42 +80,20 @@ class LstmLayer:
             projection = scope.weight("projection", [hidden, projected], onto)
         return cls(scope, hidden, weight, bias, projection)
 
-    def step(self, number: int, inputs: Sequence[ir.Value], state: LstmState) -> LstmState:
-        """The cell of one time step: 13 ops, 14 with a projection.
-
-        Args:
-            number: of the step, for the names.
-            inputs: `[batch, width]` each.
-            state: of the step before.
-        """
+    def step(self, number: int, inputs: Sequence[ir.Value], state: State) -> State:
+        """See `RecurrentLayer`: 13 ops, 14 with a projection."""
+        before, cell = state
         scope = self.scope.sub(f"step.{number}")
-        joined = scope.op("Concat", *inputs, state.output, axis=1)
+        joined = scope.op("Concat", *inputs, before, axis=1)
         gates = scope.op("Add", scope.op("MatMul", joined, self.weight), self.bias)
         write, fresh, keep, show = scope.ops(GATES, "Split", gates, axis=1)
-        kept = scope.op("Mul", scope.op("Sigmoid", keep), state.cell)
+        kept = scope.op("Mul", scope.op("Sigmoid", keep), cell)
         written = scope.op("Mul", scope.op("Sigmoid", write), scope.op("Tanh", fresh))
         cell = scope.op("Add", kept, written)
         output = scope.op("Mul", scope.op("Sigmoid", show), scope.op("Tanh", cell))
         if self.projection is not None:
             output = scope.op("MatMul", output, self.projection)
-        return LstmState(output, cell)
-
-    def steps(
-        self, sequence: Sequence[ir.Value], state: LstmState, *, backwards: bool = False
-    ) -> tuple[list[ir.Value], LstmState]:
-        """A cell per element of `sequence`; the outputs in its order, and the last state.
-
-        Args:
-            sequence: `[batch, width]` each.
-            state: before the first step.
-            backwards: from the last element to the first.
-        """
-        outputs: dict[int, ir.Value] = {}
-        numbers = range(len(sequence))
-        for number in reversed(numbers) if backwards else numbers:
-            state = self.step(number, [sequence[number]], state)
-            outputs[number] = state.output
-        return [outputs[number] for number in numbers], state
+        return output, cell
 
 
 @dataclass(frozen=True)
@@ -186,17 +165,12 @@ class GruLayer:
             parameter("state.bias", [width], around(0.0, 0.1)),
         )
 
-    def step(self, number: int, read: ir.Value, state: ir.Value) -> ir.Value:
-        """The cell of one time step, the state after it: 16 ops.
-
-        Args:
-            number: of the step, for the names.
-            read: `[batch, inputs]`.
-            state: of the step before, `[batch, hidden]`.
-        """
+    def step(self, number: int, inputs: Sequence[ir.Value], state: State) -> State:
+        """See `RecurrentLayer`: 16 ops, of one input."""
+        (read,), (before,) = inputs, state
         scope = self.scope.sub(f"step.{number}")
         ahead = scope.op("Add", scope.op("MatMul", read, self.input_weight), self.input_bias)
-        back = scope.op("Add", scope.op("MatMul", state, self.state_weight), self.state_bias)
+        back = scope.op("Add", scope.op("MatMul", before, self.state_weight), self.state_bias)
         update_read, reset_read, fresh_read = scope.ops(GRU_GATES, "Split", ahead, axis=1)
         update_state, reset_state, fresh_state = scope.ops(GRU_GATES, "Split", back, axis=1)
         update = scope.op("Sigmoid", scope.op("Add", update_read, update_state))
@@ -204,39 +178,8 @@ class GruLayer:
         fresh = scope.op("Add", fresh_read, scope.op("Mul", reset, fresh_state))
         fresh = scope.op("Tanh", fresh)
         # (1 - update) * fresh + update * state, with one product
-        kept = scope.op("Mul", update, scope.op("Sub", state, fresh))
-        return scope.op("Add", fresh, kept)
-
-
-CellKind = Literal["lstm", "gru"]
-
-State = tuple[ir.Value, ...]
-"""States that a cell hands on to the next step, `[batch, hidden]` each; its output first."""
-
-
-class RecurrentLayer(Protocol):
-    """A layer whose cells share their weights."""
-
-    def step(self, number: int, read: ir.Value, state: State) -> State:
-        """The cell of step `number`, which reads `[batch, inputs]`."""
-        ...
-
-
-@dataclass(frozen=True)
-class _Lstm:
-    layer: LstmLayer
-
-    def step(self, number: int, read: ir.Value, state: State) -> State:
-        after = self.layer.step(number, [read], LstmState(*state))
-        return after.output, after.cell
-
-
-@dataclass(frozen=True)
-class _Gru:
-    layer: GruLayer
-
-    def step(self, number: int, read: ir.Value, state: State) -> State:
-        return (self.layer.step(number, read, *state),)
+        kept = scope.op("Mul", update, scope.op("Sub", before, fresh))
+        return (scope.op("Add", fresh, kept),)
 
 
 def recurrent_layer(cell: CellKind, scope: Scope, inputs: int, hidden: int) -> RecurrentLayer:
@@ -249,13 +192,17 @@ def recurrent_layer(cell: CellKind, scope: Scope, inputs: int, hidden: int) -> R
         hidden: size of its state.
     """
     if cell == "lstm":
-        return _Lstm(LstmLayer.with_weights(scope, [inputs], hidden))
-    return _Gru(GruLayer.with_weights(scope, inputs, hidden))
+        return LstmLayer.with_weights(scope, [inputs], hidden)
+    return GruLayer.with_weights(scope, inputs, hidden)
 
 
-def initial_state(cell: CellKind, scope: Scope, batch: int, hidden: int) -> State:
-    """Zeros, as before the first step."""
+def initial_state(
+    cell: CellKind, scope: Scope, batch: int, hidden: int, projected: int = 0
+) -> State:
+    """Zeros, as before the first step; outputs have another width where one is given."""
     zeros = scope.table("zeros", np.zeros([batch, hidden], dtype=np.float32))
+    if projected not in (0, hidden):
+        return scope.table("no_output", np.zeros([batch, projected], np.float32)), zeros
     return (zeros, zeros) if cell == "lstm" else (zeros,)
 
 
@@ -273,7 +220,7 @@ def unrolled(
     outputs: dict[int, ir.Value] = {}
     numbers = range(len(sequence))
     for number in reversed(numbers) if backwards else numbers:
-        state = layer.step(number, sequence[number], state)
+        state = layer.step(number, [sequence[number]], state)
         outputs[number] = state[0]
     return [outputs[number] for number in numbers], state
 
