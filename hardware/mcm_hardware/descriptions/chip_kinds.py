@@ -7,8 +7,8 @@ keys of the chip, and makes the target. Neither imports the other.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, cast
 
 from mcm_compiler.contracts.target import Target
@@ -76,19 +76,14 @@ def chip_kind(name: str, text: str) -> ChipKind | None:
         return make()
 
 
-@contextmanager
-def kinds_at_work(name: str, text: str) -> Generator[None]:
+def kinds_at_work(name: str, text: str) -> AbstractContextManager[object]:
     """A block in which the kind of a description's chips is asked.
 
     Raises:
         CompileError: MCM-X007 for what its methods let through, and as `chip_kind`.
     """
     kind = kind_name(name, text)
-    if kind is None:
-        yield
-        return
-    with CHIP_KINDS.at_work(kind, CHIP_KINDS.get(kind)):
-        yield
+    return nullcontext() if kind is None else CHIP_KINDS.at_work(kind, CHIP_KINDS.get(kind))
 
 
 def kind_name(name: str, text: str) -> str | None:

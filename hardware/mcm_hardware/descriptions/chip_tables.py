@@ -56,12 +56,7 @@ def read_chip_tables(reader: DescriptionReader) -> list[ChipTable]:
         message = f"a package has 1 to {MOST_KINDS} kinds of chips, not {len(listed)}"
         reader.fault("MCM-T005", message, (CHIP_TABLE,))
         return []
-    tables: list[dict[str, Any]] = []
-    for index, table in enumerate(listed):
-        if isinstance(table, dict):
-            tables.append(cast("dict[str, Any]", table))
-        else:
-            reader.wrong_type((CHIP_TABLE, index), table, "a table")
+    tables = [table for _, table in reader.tables(CHIP_TABLE)]
     if len(tables) < len(listed):
         return []
     names = _names(reader, tables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.toml_description import KeyPath
@@ -47,12 +47,19 @@ class Override:
     sram_mib: float | None
 
 
-def read_overrides(reader: DescriptionReader, num_chips: int | None) -> dict[int, Override]:
+Refused = tuple[str, str, str]
+"""A key that overrides of a package may not have, or not as true; message and hint."""
+
+
+def read_overrides(
+    reader: DescriptionReader, num_chips: int | None, refused: Sequence[Refused] = ()
+) -> dict[int, Override]:
     """Overrides by place in the package; faults are noted by `reader`.
 
     Args:
         reader: of the description.
         num_chips: chips of the package, or None where that itself is at fault.
+        refused: see `Refused`.
     """
     found: dict[int, Override] = {}
     last_off: KeyPath = (OVERRIDE_TABLE,)
@@ -62,6 +69,9 @@ def read_overrides(reader: DescriptionReader, num_chips: int | None) -> dict[int
         override = Override(
             values.get("off", False), float(values.get("speed", 1.0)), values.get("sram_mib")
         )
+        for key, message, hint in refused:
+            if key in given and (key != "off" or override.off):
+                reader.fault("MCM-T008", message, (*at, key), hint)
         if override.off:
             last_off = (*at, "off")
             for key in ("sram_mib", "speed"):
@@ -139,21 +149,20 @@ class PackageFile:
                 MCM-T016 unknown op.
             ValueError: if `num_chips` is None, and nothing is at fault.
         """
-        overrides = read_overrides(self.reader, num_chips)
+        refused: list[Refused] = []
         if all_on:
             message = f"{self.reader.form.subject} has no way around a chip that is off"
-            hint = "leave `off` out, or describe a smaller package"
-            self._refuse_in_overrides("off", message, hint)
+            refused.append(("off", message, "leave `off` out, or describe a smaller package"))
+        if self._kind is not None:
+            message = f"chips of the kind '{self.values[KIND_KEY]}' are all alike"
+            refused += [(key, message, "leave it out") for key in ("speed", "sram_mib")]
+        overrides = read_overrides(self.reader, num_chips, refused)
         self._check_spill()
         self._check_energy()
         kinds, kind_of = self._kinds(num_chips)
         support = shared_support([kind.support for kind in kinds])
-        if self._kind is None:
-            support = support if kinds else read_support(self.reader, self.values, "chip")
-        else:
-            message = f"chips of the kind '{self.values[KIND_KEY]}' are all alike"
-            for key in ("speed", "sram_mib"):
-                self._refuse_in_overrides(key, message, "leave it out")
+        if self._kind is None and not kinds:
+            support = read_support(self.reader, self.values, "chip")
         self.reader.refuse()
         if num_chips is None:
             raise ValueError("the number of chips is not known, though nothing is at fault")
@@ -278,17 +287,6 @@ class PackageFile:
             message += f"{quote(tables[other].name)} have one"
             hint = "add a table [area] for all chips, or the area of this kind"
             self.reader.fault("MCM-T008", message, (CHIP_TABLE, lacking, AREA_TABLE), hint)
-
-    def _refuse_in_overrides(self, key: str, message: str, hint: str) -> None:
-        """Notes each override that has a key, or whose key `off` is true."""
-        listed = self.data.data.get(OVERRIDE_TABLE, [])
-        for index, table in enumerate(
-            cast("list[Any]", listed if isinstance(listed, list) else [])
-        ):
-            given = cast("dict[str, Any]", table if isinstance(table, dict) else {})
-            refused = given.get("off") is True if key == "off" else key in given
-            if refused:
-                self.reader.fault("MCM-T008", message, (OVERRIDE_TABLE, index, key), hint)
 
     def _check_energy(self) -> None:
         if ENERGY_TABLE not in self.data.data or STREAM_TABLE not in self.data.data:

@@ -86,16 +86,12 @@ def energy_costs(values: Mapping[str, Any]) -> EnergyCosts | None:
     """Energy from values by dotted path without faults; None where they have no key of it."""
     if "energy.mac_pj" not in values:
         return None
-
-    def joules(key: str) -> float:
-        return float(values.get(f"{ENERGY_TABLE}.{key}", 0.0)) * 1e-12
-
+    fields = {path: path.removeprefix(f"{ENERGY_TABLE}.") for path in ENERGY_KEYS}
     return EnergyCosts(
-        mac_j=joules("mac_pj"),
-        sram_byte_j=joules("sram_byte_pj"),
-        link_byte_j=joules("link_byte_pj"),
-        host_byte_j=joules("host_byte_pj"),
-        memory_byte_j=joules("memory_byte_pj"),
+        **{
+            f"{field.removesuffix('_pj')}_j": float(values.get(path, 0.0)) * 1e-12
+            for path, field in fields.items()
+        }
     )
 
 
