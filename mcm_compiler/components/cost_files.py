@@ -10,7 +10,7 @@ from typing import cast
 
 import onnx_ir as ir
 
-from mcm_compiler.components.cost_choice import ChosenCosts, ReadFile
+from mcm_compiler.components.cost_choice import ReadFile
 from mcm_compiler.contracts.chips import kernels_of
 from mcm_compiler.contracts.cost import CostModel, MeasuredCosts
 from mcm_compiler.diagnostics import CompileError, Severity, quote
@@ -179,9 +179,9 @@ class CostCoverage:
 
 def measured_costs(model: CostModel) -> MeasuredCosts | None:
     """The model as one that was measured in part; None where all of it is computed."""
-    if isinstance(model, ChosenCosts) and not model.measures:
-        return None
-    return model if isinstance(model, MeasuredCosts) else None
+    # One that passes on the answers of another says whether that one was measured.
+    measures = isinstance(model, MeasuredCosts) and getattr(model, "measures", True)
+    return cast("MeasuredCosts", model) if measures else None
 
 
 def coverage(kernels: Iterable[tuple[CostModel, Sequence[ir.Node]]]) -> CostCoverage:

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import onnx_ir as ir
 
@@ -29,7 +29,6 @@ from mcm_compiler.contracts.cost import (
     CostModel,
     HostTrip,
     KnowsViews,
-    MeasuredCosts,
     MeasuredKernels,
     ModelNames,
     NodeCost,
@@ -196,12 +195,15 @@ class HostFallbackCosts:
         return sum(map(self.storage_bytes, read)), sum(map(self.storage_bytes, back))
 
 
-class MeasuredHostFallbackCosts(HostFallbackCosts):
-    """The same where some of what chips run was measured, as `MeasuredCosts` says."""
+    @property
+    def measures(self) -> bool:
+        """True if some of what chips run was measured."""
+        return measured_costs(self.chips) is not None
 
     def name_faults(self, names: ModelNames) -> Sequence[Diagnostic]:
-        """An error for each measured time whose op or kernel is not in the model."""
-        return cast("MeasuredCosts", self.chips).name_faults(names)
+        """See `MeasuredCosts`; none of chips whose times are all computed."""
+        measured = measured_costs(self.chips)
+        return () if measured is None else measured.name_faults(names)
 
     def measured_kernels(self, kernels: Iterable[Sequence[ir.Node]]) -> MeasuredKernels:
         """See `CalibratesCosts`; ops that the host runs are no measure of chips."""
@@ -212,15 +214,6 @@ class MeasuredHostFallbackCosts(HostFallbackCosts):
     def calibration(self, models: Sequence[MeasuredKernels]) -> Calibration | None:
         """See `CalibratesCosts`."""
         return self.chips.calibration(models) if isinstance(self.chips, CalibratesCosts) else None
-
-
-def with_host(
-    chips: CostModel, support: OpSupport, link: HostLink, launch_s: float, speed: float
-) -> HostFallbackCosts:
-    """The costs of chips and of what the host runs for them; see `HostFallbackCosts`."""
-    measured = measured_costs(chips) is not None
-    kind = MeasuredHostFallbackCosts if measured else HostFallbackCosts
-    return kind(chips, support, link, launch_s, speed)
 
 
 def _inside(node: ir.Node) -> Iterator[ir.Node]:

@@ -397,13 +397,13 @@ class ChipsPackage(DescribedTarget):
         support = self.spec.support
         if support is None:
             return pair
-        from mcm_hardware.chip.op_support import host_link, with_host
+        from mcm_hardware.chip.op_support import HostFallbackCosts, host_link
 
         link = host_link(self.machine)
         if link is None:
             return pair
         speed = max(c.speed for c in self.spec.chips)
-        return pair.each(lambda costs: with_host(costs, support, link, launch_s, speed))
+        return pair.each(lambda costs: HostFallbackCosts(costs, support, link, launch_s, speed))
 
     def lower(self, chips: Sequence[ChipModel], wires: Sequence[Wire]) -> LoweredProgram:
         """Schedules each chip's ops, plans its memory and its transfers."""

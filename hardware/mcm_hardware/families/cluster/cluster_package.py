@@ -151,10 +151,11 @@ class ClusterPackage(DescribedTarget):
         support = device.support
         if support is None:
             return pair
-        from mcm_hardware.chip.op_support import HostLink, with_host
+        from mcm_hardware.chip.op_support import HostFallbackCosts, HostLink
 
         link = HostLink(self.spec.host_bytes_per_s, self.spec.host_latency_s)
-        return pair.each(lambda costs: with_host(costs, support, link, device.launch_s, 1.0))
+        launch_s = device.launch_s
+        return pair.each(lambda costs: HostFallbackCosts(costs, support, link, launch_s, 1.0))
 
     def own_costs(self) -> CostPair:
         """The roofline of one device, for search and for what is played."""
