@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +25,7 @@ import onnx_ir as ir
 
 from mcm_compiler.graph.constants import graphs_of, subgraphs
 from mcm_compiler.graph.quick_serde import reading, writing
-from mcm_compiler.graph.structure import all_graphs
+from mcm_compiler.graph.structure import all_graphs, all_nodes
 
 
 class _Scope:
@@ -58,10 +59,9 @@ def with_device_configurations(
     """
     taken: dict[int, tuple[onnx.NodeProto, list[onnx.NodeDeviceConfigurationProto]]] = {}
     try:
-        for place, node in enumerate(_proto_nodes(proto.graph)):
+        for place, node in enumerate(all_nodes(proto.graph)):
             if node.device_configurations:
-                copies = [_copy(known) for known in node.device_configurations]
-                taken[place] = node, copies
+                taken[place] = node, [deepcopy(known) for known in node.device_configurations]
                 del node.device_configurations[:]
         model = read(proto)
     finally:
@@ -93,26 +93,8 @@ def _configuration(
     return read
 
 
-def _copy(proto: onnx.NodeDeviceConfigurationProto) -> onnx.NodeDeviceConfigurationProto:
-    copy = onnx.NodeDeviceConfigurationProto()
-    copy.CopyFrom(proto)
-    return copy
-
-
-def _proto_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """Nodes of a graph, those of its subgraphs behind the node that has them."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _proto_nodes(attribute.g)
-            elif attribute.type == onnx.AttributeProto.GRAPHS:
-                for body in attribute.graphs:
-                    yield from _proto_nodes(body)
-
-
 def _nodes(graph: ir.Graph, outer: _Scope | None) -> Iterator[tuple[ir.Node, _Scope]]:
-    """The same nodes in the same order, with what they see."""
+    """Nodes in the order of `all_nodes`, with what they see."""
     scope = _Scope(graph, outer)
     for node in graph:
         yield node, scope
@@ -159,13 +141,10 @@ def model_from_proto(proto: onnx.ModelProto) -> ir.Model:
     Args:
         proto: unchanged afterwards.
     """
-    taken = [(info, info.type) for info in _value_infos(proto.graph) if _holds_map(info.type)]
-    kept: list[tuple[onnx.ValueInfoProto, onnx.TypeProto]] = []
+    infos = (v for at in all_graphs(proto.graph) for v in (*at.input, *at.output, *at.value_info))
+    kept = [(info, deepcopy(info.type)) for info in infos if _holds_map(info.type)]
     try:
-        for info, kind in taken:
-            copy = onnx.TypeProto()
-            copy.CopyFrom(kind)
-            kept.append((info, copy))
+        for info, _ in kept:
             info.ClearField("type")
         with reading():
             model = with_device_configurations(proto, ir.from_proto)
@@ -279,11 +258,6 @@ def type_to_proto(kind: ir.TypeProtocol) -> onnx.TypeProto:
     proto = onnx.TypeProto()
     _write_type(proto, kind)
     return proto
-
-
-def _value_infos(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
-    for at in all_graphs(graph):
-        yield from (*at.input, *at.output, *at.value_info)
 
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:

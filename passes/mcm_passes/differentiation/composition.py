@@ -20,6 +20,7 @@ from mcm_compiler.contracts.gradients import (
     NotDifferentiable,
 )
 from mcm_compiler.registry import GRADIENT_RULES
+from mcm_passes.differentiation.reverse_mode import reached_from
 from mcm_passes.differentiation.rules.operands import Gradients
 
 Forward = Callable[[GradientRequest], Sequence[ir.Value | None]]
@@ -36,12 +37,12 @@ def composed(forward: Forward) -> GradientRule:
             for value, gradient in zip(made, request.gradients, strict=False)
             if value is not None and gradient is not None
         ]
-        return pulled_back(request, seeds)
+        return _pulled_back(request, seeds)
 
     return rule
 
 
-def pulled_back(request: GradientRequest, seeds: Sequence[tuple[ir.Value, ir.Value]]) -> Gradients:
+def _pulled_back(request: GradientRequest, seeds: Sequence[tuple[ir.Value, ir.Value]]) -> Gradients:
     """Gradients of an op's inputs from those of values that were emitted from them.
 
     Args:
@@ -51,32 +52,11 @@ def pulled_back(request: GradientRequest, seeds: Sequence[tuple[ir.Value, ir.Val
     Raises:
         NotDifferentiable: if an emitted op has no gradient.
     """
-    sources: list[ir.Value] = []
-    for value, wanted in zip(request.node.inputs, request.wanted, strict=True):
-        if value is not None and wanted and value not in sources:
-            sources.append(value)
-    found = _swept(request.ops, seeds, sources, request.node.inputs, request.version)
-    given: list[ir.Value | None] = []
-    for value, wanted in zip(request.node.inputs, request.wanted, strict=True):
-        given.append(found.pop(value, None) if value is not None and wanted else None)
-    return given
-
-
-def _swept(
-    ops: GradientOps,
-    seeds: Sequence[tuple[ir.Value, ir.Value]],
-    sources: Sequence[ir.Value],
-    boundary: Sequence[ir.Value | None],
-    version: int,
-) -> dict[ir.Value, ir.Value]:
-    """Gradients of `sources`, of those that the seeds depend on."""
-    nodes = _emitted_before([value for value, _ in seeds], {v for v in boundary if v is not None})
-    reached = set(sources)
-    for node in nodes:
-        if any(value in reached for value in node.inputs):
-            reached.update(
-                v for v in node.outputs if v.dtype is None or v.dtype.is_floating_point()
-            )
+    ops, pairs = request.ops, list(zip(request.node.inputs, request.wanted, strict=True))
+    sources = dict.fromkeys(value for value, wanted in pairs if value is not None and wanted)
+    boundary = {value for value, _ in pairs if value is not None}
+    nodes = _emitted_before([value for value, _ in seeds], boundary)
+    reached = reached_from(nodes, sources)
     terms: dict[ir.Value, list[ir.Value]] = {}
     for value, gradient in seeds:
         terms.setdefault(value, []).append(gradient)
@@ -87,12 +67,15 @@ def _swept(
         if all(gradient is None for gradient in gradients):
             continue
         wanted = tuple(value is not None and value in reached for value in node.inputs)
-        request = GradientRequest(node, gradients, wanted, ops, version)
-        for value, gradient in zip(node.inputs, _rule_of(node)(request), strict=True):
+        inner = GradientRequest(node, gradients, wanted, ops, request.version)
+        for value, gradient in zip(node.inputs, _rule_of(node)(inner), strict=True):
             if value is not None and gradient is not None and value in reached:
                 terms.setdefault(value, []).append(gradient)
-    totals = {value: _total(ops, terms, value) for value in sources}
-    return {value: total for value, total in totals.items() if total is not None}
+    totals: dict[ir.Value | None, ir.Value | None] = {
+        value: _total(ops, terms, value) for value in sources
+    }
+    # Of an input that the op has twice, the first gets all.
+    return [totals.pop(value, None) if wanted else None for value, wanted in pairs]
 
 
 def _rule_of(node: ir.Node) -> GradientRule:

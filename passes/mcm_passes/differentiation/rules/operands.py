@@ -105,6 +105,26 @@ def dims(value: ir.Value) -> tuple[int, ...]:
     return tuple(int(dim) for dim in cast("ir.Shape", value.shape).numpy())
 
 
+def cut_or_padded(ops: GradientOps, value: ir.Value, pads: Sequence[int]) -> ir.Value:
+    """Zeros around a value, or without its outermost places where a pad is negative.
+
+    Args:
+        ops: emits.
+        value: of static shape.
+        pads: in front of and then behind each dimension.
+    """
+    sizes = dims(value)
+    rank = len(sizes)
+    cut = [axis for axis in range(rank) if min(pads[axis], pads[axis + rank]) < 0]
+    if cut:
+        # Negative pads of `Pad` are a part of ONNX that not every runtime has.
+        starts = [max(0, -pads[axis]) for axis in cut]
+        ends = [sizes[axis] - max(0, -pads[axis + rank]) for axis in cut]
+        value = ops.op("Slice", value, ints(ops, starts), ints(ops, ends), ints(ops, cut))
+    more = [max(0, pad) for pad in pads]
+    return ops.op("Pad", value, ints(ops, more)) if any(more) else value
+
+
 def numpy_type(value: ir.Value) -> npt.DTypeLike:
     """The element type of a value in numpy.
 

@@ -12,6 +12,8 @@ from mcm_passes.differentiation.composition import composed, text
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,
+    cut_or_padded,
+    dims,
     filled,
     given,
     ints,
@@ -167,16 +169,7 @@ def _slice(request: gradients.GradientRequest) -> Gradients:
             behind[place] = shape[place] - before[place] - len(taken)
         else:
             gradient = _with_gaps(ops, gradient, taken, shape[place], place)
-    return placed(padded(ops, gradient, before, behind), request)
-
-
-def padded(
-    ops: gradients.GradientOps, value: ir.Value, before: list[int], behind: list[int]
-) -> ir.Value:
-    """Zeros around a value, this many in front of and behind each dimension."""
-    if not any(before) and not any(behind):
-        return value
-    return ops.op("Pad", value, ints(ops, [*before, *behind]))
+    return placed(cut_or_padded(ops, gradient, [*before, *behind]), request)
 
 
 def _with_gaps(
@@ -185,12 +178,10 @@ def _with_gaps(
     """Puts the elements along one axis where they were taken, with a zero everywhere else."""
     source = np.full(size, len(taken), np.int64)
     source[list(taken)] = np.arange(len(taken))
-    assert gradient.shape is not None
-    rank = len(gradient.shape)
+    rank = len(dims(gradient))
     behind = [int(place == axis) for place in range(rank)]
-    return ops.op(
-        "Gather", padded(ops, gradient, [0] * rank, behind), ops.constant(source), axis=axis
-    )
+    longer = cut_or_padded(ops, gradient, [*([0] * rank), *behind])
+    return ops.op("Gather", longer, ops.constant(source), axis=axis)
 
 
 def _gather(request: gradients.GradientRequest) -> Gradients:
@@ -204,9 +195,9 @@ def _gather(request: gradients.GradientRequest) -> Gradients:
     if known is not None and known.size == 1:
         place = int(known.numpy().reshape(-1)[0]) % shape[axis]
         one = reshaped(ops, gradient, (*shape[:axis], 1, *shape[axis + 1 :]))
-        before = [place if d == axis else 0 for d in range(len(shape))]
-        behind = [shape[axis] - 1 - place if d == axis else 0 for d in range(len(shape))]
-        return [padded(ops, one, before, behind), None]
+        pads = [0] * (2 * len(shape))
+        pads[axis], pads[axis + len(shape)] = place, shape[axis] - 1 - place
+        return [cut_or_padded(ops, one, pads), None]
     return [_added_rows(ops, gradient, indices, request.shape(indices), shape, axis), None]
 
 
@@ -244,13 +235,8 @@ def _added_rows(
 
 
 def _gather_elements(request: gradients.GradientRequest) -> Gradients:
-    ops, data, indices = request.ops, given(request, 0), given(request, 1)
     axis = int(request.attribute("axis", 0))
-    nothing = filled(ops, request.shape(data), data)
-    total = ops.op(
-        "ScatterElements", nothing, indices, arriving(request), axis=axis, reduction="add"
-    )
-    return [total, None]
+    return [_taken_back(request, given(request, 1), axis), None]
 
 
 def _gather_nd(request: gradients.GradientRequest) -> Gradients:
@@ -337,14 +323,16 @@ def _with(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 def _top(request: gradients.GradientRequest) -> Gradients:
     """Gradient: the arriving one for values that were taken, by the op's second output."""
+    axis = int(request.attribute("axis", -1))
+    return placed(_taken_back(request, request.node.outputs[1], axis), request)
+
+
+def _taken_back(request: gradients.GradientRequest, places: ir.Value, axis: int) -> ir.Value:
+    """What arrives, added to zeros where it was taken from."""
     ops, x = request.ops, given(request, 0)
     nothing = filled(ops, request.shape(x), x)
-    axis = int(request.attribute("axis", -1))
-    places = request.node.outputs[1]
-    total = ops.op(
-        "ScatterElements", nothing, places, arriving(request), axis=axis, reduction="add"
-    )
-    return placed(total, request)
+    gradient = arriving(request)
+    return ops.op("ScatterElements", nothing, places, gradient, axis=axis, reduction="add")
 
 
 RULES: dict[str, gradients.GradientRule] = {

@@ -24,6 +24,7 @@ from mcm_passes.differentiation.composition import Windows, composed, numbers, t
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,
+    cut_or_padded,
     dims,
     filled,
     given,
@@ -196,27 +197,6 @@ def _repeated(request: GradientRequest, pads: Sequence[int], mode: str) -> ir.Va
         if before or behind:
             value = request.ops.op("Gather", value, ints(request.ops, places.tolist()), axis=axis)
     return value
-
-
-def cut_or_padded(ops: GradientOps, value: ir.Value, pads: Sequence[int]) -> ir.Value:
-    """Zeros around a value, or without its outermost places where a pad is negative.
-
-    Args:
-        ops: emits.
-        value: of static shape.
-        pads: in front of and then behind each dimension.
-    """
-    assert value.shape is not None
-    rank = len(value.shape)
-    cut = [axis for axis in range(rank) if min(pads[axis], pads[axis + rank]) < 0]
-    if cut:
-        # Negative pads of `Pad` are a part of ONNX that not every runtime has.
-        starts = [max(0, -pads[axis]) for axis in cut]
-        sizes = [int(size) for size in value.shape.numpy()]
-        ends = [sizes[axis] - max(0, -pads[axis + rank]) for axis in cut]
-        value = ops.op("Slice", value, ints(ops, starts), ints(ops, ends), ints(ops, cut))
-    more = [max(0, pad) for pad in pads]
-    return ops.op("Pad", value, ints(ops, more)) if any(more) else value
 
 
 def _conv(request: GradientRequest) -> Gradients:
