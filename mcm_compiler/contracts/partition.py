@@ -15,8 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from mcm_compiler.arrays.clone_closure import clone_closure, placed_users
-from mcm_compiler.arrays.rows import Rows
+from mcm_compiler.arrays.rows import Rows, clone_closure, placed_users
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs, ReadOnlyArrays
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.described import Named

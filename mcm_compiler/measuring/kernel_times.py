@@ -32,8 +32,7 @@ from mcm_compiler.graph.rounds import class_of
 from mcm_compiler.measuring.attempts import Attempts
 from mcm_compiler.measuring.devices import MeasuringDevice, Profile
 from mcm_compiler.measuring.executed_nodes import ExecutedNodes, seconds_of_kernels
-from mcm_compiler.measuring.lone_kernels import kernel_model, scaled_to_chip
-from mcm_compiler.measuring.next_kernels import KernelBudget
+from mcm_compiler.measuring.lone_kernels import KernelBudget, kernel_model, scaled_to_chip
 from mcm_compiler.plugin_files import FILE_MODULE, load_plugin
 from mcm_compiler.processes import bounded_child
 from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child

@@ -17,7 +17,7 @@ from mcm_compiler.execution.npz_inputs import read_npz
 from mcm_compiler.measuring.busy_times import BUSY_SUMS, read_busy, times_of_busy
 from mcm_compiler.measuring.devices import DEVICES, MeasuringDevice
 from mcm_compiler.measuring.kernel_times import KernelTime, MeasuredFolder, measure_folder
-from mcm_compiler.measuring.next_kernels import KernelBudget
+from mcm_compiler.measuring.lone_kernels import KernelBudget
 from mcm_compiler.measuring.times_files import (
     changed_machine,
     machine_facts,

@@ -14,8 +14,7 @@ from mcm_models.zoo.cnn_families import (
     SeparableCnn,
 )
 from mcm_models.zoo.gpt2 import Gpt2
-from mcm_models.zoo.image_networks import MobileNetV2, ResNet50, Vgg19
-from mcm_models.zoo.inception_v3 import InceptionV3
+from mcm_models.zoo.image_networks import InceptionV3, MobileNetV2, ResNet50, Vgg19
 from mcm_models.zoo.llama import Llama
 from mcm_models.zoo.lstm_language_models import LstmLm
 from mcm_models.zoo.nmt import Nmt

@@ -19,7 +19,7 @@ from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.bert import Bert
 from mcm_models.zoo.cnn_families import ResidualCnn
 from mcm_models.zoo.gpt2 import Gpt2
-from mcm_models.zoo.layers.t5_layers import relative_bucket
+from mcm_models.zoo.t5 import relative_bucket
 from mcm_passes.parallelism.classes.dimension_classes import (
     DimensionClasses,
     dimension_classes,
@@ -30,8 +30,8 @@ from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.decisions.decision_problem import opp_problem
 from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules, rules_of
 from mcm_passes.parallelism.rules.shard_forms import shard_form
-from tests.generators.partial_decisions import ConflictMasks, PartialDecision
 from tests.generators.automap_models import T5Automap
+from tests.generators.partial_decisions import ConflictMasks, PartialDecision
 
 Array = np.ndarray[Any, Any]
 

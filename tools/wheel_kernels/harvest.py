@@ -32,9 +32,7 @@ def made_here() -> dict[str, str]:
     return facts_here()
 
 
-def harvested(
-    packages: Iterable[Path], made_for: Mapping[str, str]
-) -> dict[str, dict[Any, bytes]]:
+def harvested(packages: Iterable[Path], made_for: Mapping[str, str]) -> dict[str, dict[Any, bytes]]:
     """Kernels of packages by member of an archive; stale ones and others' are left out.
 
     Args:

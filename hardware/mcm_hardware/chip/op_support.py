@@ -194,7 +194,6 @@ class HostFallbackCosts:
         ]
         return sum(map(self.storage_bytes, read)), sum(map(self.storage_bytes, back))
 
-
     @property
     def measures(self) -> bool:
         """True if some of what chips run was measured."""

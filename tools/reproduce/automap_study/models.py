@@ -8,18 +8,10 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.graph_builder import (
-    RELU_GAIN,
-    GraphBuilder,
-    Scope,
-    Uniform,
-    keeps_variance,
-    spread,
-)
+from mcm_models.graph_builder import RELU_GAIN, GraphBuilder, Scope, Uniform, keeps_variance, spread
 from mcm_models.zoo.image_networks import Vgg19
 from mcm_models.zoo.layers.convolution_layers import FeatureMaps
-from mcm_models.zoo.layers.t5_layers import FeedForward
-from mcm_models.zoo.t5 import T5, padding_scores
+from mcm_models.zoo.t5 import T5, FeedForward, padding_scores
 
 
 def cross_entropy(
@@ -219,11 +211,7 @@ class Vgg19Training(Vgg19):
         return graph.model()
 
     def _classifier(self, root: Scope, hidden: ir.Value, fan_in: int) -> ir.Value:
-        for name, width in (
-            ("fc1", _FEATURES),
-            ("fc2", _FEATURES),
-            ("predictions", self.classes),
-        ):
+        for name, width in (("fc1", _FEATURES), ("fc2", _FEATURES), ("predictions", self.classes)):
             scope = root.sub(name)
             kernel = scope.weight("kernel", [fan_in, width], keeps_variance(fan_in, RELU_GAIN))
             hidden = scope.op("MatMul", hidden, kernel)

@@ -11,8 +11,7 @@ import onnx_ir as ir
 from mcm_models import graph_builder
 from mcm_models.graph_builder import GraphBuilder, Scope, around, keeps_variance, spread
 from mcm_models.zoo.image_classifier import ImageClassifier
-from mcm_models.zoo.image_networks import ResNet50
-from mcm_models.zoo.inception_v3 import InceptionV3
+from mcm_models.zoo.image_networks import InceptionV3, ResNet50
 from mcm_models.zoo.layers.convolution_layers import FeatureMaps
 from mcm_models.zoo.layers.recurrent_layers import SequenceLoss, TimeAxis
 from mcm_models.zoo.nmt import Nmt

@@ -34,7 +34,7 @@ from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PARTITION_PROBLEM, Budget, PartitionProblem
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.measuring.kernel_times import KernelTime, kernel_name
-from mcm_compiler.measuring.next_kernels import KernelBudget
+from mcm_compiler.measuring.lone_kernels import KernelBudget
 from mcm_compiler.measuring.times_files import times_text
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.variants.sensitivities import changed_target, value_of

@@ -40,8 +40,7 @@ from mcm_compiler.contracts.target import ChipModel
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.ir.rewriting.writer import large_tensors, write_data, write_with_data
-from mcm_compiler.measuring.busy_times import busy_of
-from mcm_compiler.measuring.busy_updates import updated_times
+from mcm_compiler.measuring.busy_times import busy_of, updated_times
 from mcm_compiler.measuring.kernel_times import kernel_name, measure_folder
 from mcm_compiler.measuring.measurement import device_of
 from mcm_compiler.measuring.times_files import machine_facts

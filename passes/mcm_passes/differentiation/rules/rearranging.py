@@ -328,7 +328,7 @@ def _top(request: gradients.GradientRequest) -> Gradients:
 
 
 def _taken_back(request: gradients.GradientRequest, places: ir.Value, axis: int) -> ir.Value:
-    """What arrives, added to zeros where it was taken from."""
+    """The arriving gradient, added to zeros where it was taken from."""
     ops, x = request.ops, given(request, 0)
     nothing = filled(ops, request.shape(x), x)
     gradient = arriving(request)

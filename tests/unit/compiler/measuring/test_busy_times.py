@@ -16,8 +16,8 @@ from mcm_compiler.measuring.busy_times import (
     Prior,
     read_busy,
     times_of_busy,
+    updated_times,
 )
-from mcm_compiler.measuring.busy_updates import updated_times
 
 KERNELS = 40
 

@@ -30,8 +30,8 @@ from mcm_compiler.measuring.calibrated_target import calibrated_target
 from mcm_compiler.measuring.devices import DEVICES, MeasuringDevice, Profile
 from mcm_compiler.measuring.executed_nodes import ExecutedNodes, seconds_of_kernels
 from mcm_compiler.measuring.kernel_times import measure_folder
+from mcm_compiler.measuring.lone_kernels import KernelBudget
 from mcm_compiler.measuring.measurement import device_of
-from mcm_compiler.measuring.next_kernels import KernelBudget
 from mcm_compiler.measuring.times_files import (
     changed_machine,
     machine_facts,

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from mcm_models.zoo.gpt2 import Gpt2, Gpt2Tiny
-from mcm_models.zoo.layers.t5_layers import relative_bucket
 from mcm_models.zoo.llama import Llama, Llama7B, LlamaTiny
-from mcm_models.zoo.t5 import T5
+from mcm_models.zoo.t5 import T5, relative_bucket
 from tests.generators.parameter_count import parameter_count
 
 _T5 = T5(layers=2, decoder_layers=2, hidden=32, heads=2, vocab=50, seq=10, decoder_seq=8)

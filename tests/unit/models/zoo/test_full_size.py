@@ -9,8 +9,7 @@ import pytest
 
 from mcm_models.zoo.bert import BertBase, BertLarge, BertTiny
 from mcm_models.zoo.gpt2 import Gpt2
-from mcm_models.zoo.image_networks import MobileNetV2, ResNet50, Vgg19
-from mcm_models.zoo.inception_v3 import InceptionV3
+from mcm_models.zoo.image_networks import InceptionV3, MobileNetV2, ResNet50, Vgg19
 from mcm_models.zoo.lstm_language_models import LstmLm
 from mcm_models.zoo.t5 import T5, T5Small
 from tests.generators.parameter_count import parameter_count

@@ -7,8 +7,7 @@ import pytest
 from mcm_models.zoo.bert import Bert
 from mcm_models.zoo.cnn_families import EnsembleCnn, PlainCnn, ResidualCnn
 from mcm_models.zoo.gpt2 import Gpt2
-from mcm_models.zoo.image_networks import ResNet50
-from mcm_models.zoo.inception_v3 import InceptionV3
+from mcm_models.zoo.image_networks import InceptionV3, ResNet50
 from mcm_models.zoo.llama import Llama
 from mcm_models.zoo.lstm_language_models import LstmLm
 from mcm_models.zoo.nmt import Nmt

@@ -11,8 +11,7 @@ import pytest
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY, ModelBuilder
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.image_networks import Vgg19
-from mcm_models.zoo.layers.t5_layers import relative_bucket
-from mcm_models.zoo.t5 import T5
+from mcm_models.zoo.t5 import T5, relative_bucket
 from tests.generators.automap_models import (
     T5Automap,
     T5ElevenBillion,

@@ -10,8 +10,7 @@ import pytest
 from hier_study.training_models import InceptionV3Training, ResNet50Training, classifier_with_loss
 
 from mcm_models.zoo.cnn_families import ResidualCnn
-from mcm_models.zoo.image_networks import ResNet50
-from mcm_models.zoo.inception_v3 import InceptionV3
+from mcm_models.zoo.image_networks import InceptionV3, ResNet50
 
 
 @pytest.mark.parametrize("builder", [InceptionV3Training(), ResNet50Training()])

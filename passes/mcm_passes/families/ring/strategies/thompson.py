@@ -15,7 +15,7 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
-from mcm_compiler.measuring.busy_updates import updated_times
+from mcm_compiler.measuring.busy_times import updated_times
 from mcm_compiler.text.option_fields import at_least, between, checked
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp, dp_outcome
 from mcm_passes.mapping.machine.evaluation import evaluate as placed

@@ -13,8 +13,8 @@ from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 from mcm_passes.parallelism.rules.rule_templates import Block
 from mcm_passes.parallelism.rules.ruled_graph import ruled_graph
-from tests.oracles.one_at_a_time import exclude_each_other, extract
 from tests.generators.automap_models import T5Automap
+from tests.oracles.one_at_a_time import exclude_each_other, extract
 
 _SMALL = {"hidden": 12, "heads": 3, "intermediate": 10, "vocab": 11, "seq": 5}
 MODELS = {

@@ -8,8 +8,8 @@ import pytest
 from mcm_passes.parallelism.classes.dimension_classes import linkage_groups
 from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
 from mcm_passes.parallelism.decisions.decision_problem import adp_problem, opp_problem
-from tests.generators.partial_decisions import ConflictMasks, PartialDecision, bits
 from tests.generators.automap_models import T5Automap
+from tests.generators.partial_decisions import ConflictMasks, PartialDecision, bits
 
 NET = """
 g (float[4,6] x, float[6,8] w1, float[8] w2, float[8,10] w3, float[1] w4) => (float[4,10] y) {

@@ -28,8 +28,8 @@ from mcm_passes.parallelism.decisions.step_cost import (
     step_cost,
 )
 from mcm_passes.parallelism.rules.graph_rules import rules_of
-from tests.generators.op_flops import seconds_by_flops
 from tests.generators.automap_models import Vgg19Training
+from tests.generators.op_flops import seconds_by_flops
 
 MLP = """
 g (float[4,6] x, float[6,8] w1, float[8,10] w2, float[10] w3) => (float[4,10] y) {
