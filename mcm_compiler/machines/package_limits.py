@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
 from mcm_compiler.arrays.types import Bools, Floats
-from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
+from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
 
 HostIo = Literal["any", "ends"]
 """Where the host reaches the ring: at every chip, or only at the first and the last chip of the
@@ -135,35 +135,6 @@ class PackageLimits:
     def stream_root_bytes_per_s(self) -> float:
         """Rate of the channel that all streamed weights share; infinite where there is none."""
         return self.stream_total_bytes_per_s or float("inf")
-
-
-def ring_limits(machine: Machine) -> PackageLimits:
-    """The numbers of a ring, read off its channels and routes.
-
-    Args:
-        machine: whose channel c, for c below D - 1, leads from device c to device c + 1.
-    """
-    last = machine.num_devices - 1
-    ports = machine.route(HOST, 0)
-    # A channel that all devices share has no latency of its own.
-    port = next(c for c in ports if c not in machine.shared_channels)
-    at_ends = last > 1 and machine.places(HOST, 1) != (1,)
-    totals = {HOST_ROOT: 0.0, OFF_PACKAGE_ROOT: 0.0}
-    for channel in machine.shared_channels:
-        for root in totals.keys() & set(machine.channel_ends[channel].tolist()):
-            totals[root] = float(machine.channel_bytes_per_s[channel])
-    delays = tuple(machine.channel_latency_s[:last].tolist())
-    return replace(
-        machine_limits(machine),
-        host_io="ends" if at_ends else "any",
-        host_bytes_per_s=float(machine.channel_bytes_per_s[port]),
-        host_total_bytes_per_s=totals[HOST_ROOT],
-        stream_total_bytes_per_s=totals[OFF_PACKAGE_ROOT],
-        forwarding="router" if machine.router_buffers else "engine",
-        link_latency_s=delays,
-        host_latency_s=float(machine.channel_latency_s[port]),
-        cut_through=bool(machine.channel_cuts[:last].any()),
-    )
 
 
 def machine_limits(machine: Machine) -> PackageLimits:

@@ -10,32 +10,6 @@ from mcm_compiler.machines.package_limits import Forwarding, HostIo, PackageLimi
 from mcm_compiler.machines.ring_machine import ring_of
 from mcm_hardware.chip.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, PackageSpec
 
-
-def ring_machine(spec: RingSpec) -> Machine:
-    """The machine of a ring package; see `ring_of`."""
-    limits = PackageLimits(
-        num_chips=spec.num_chips,
-        sram_bytes=tuple(chip.sram_bytes for chip in spec.chips),
-        link_bytes_per_s=spec.link_bytes_per_s,
-        hop_latency_s=min(spec.hop_latency_s, default=0.0),
-        host_io=spec.host_io,
-        host_bytes_per_s=spec.host_bytes_per_s,
-        channel_slots=spec.channel_slots,
-        chip_speed=tuple(chip.speed for chip in spec.chips),
-        stream_bytes_per_s=spec.stream_bytes_per_s,
-        buffer_alignment_bytes=spec.reference.alignment_bytes,
-        stream_buffers=STREAM_BUFFERS,
-        activation_packing=ACTIVATION_PACKING,
-        host_total_bytes_per_s=spec.host_total_bytes_per_s,
-        stream_total_bytes_per_s=spec.stream_total_bytes_per_s,
-        forwarding=spec.forwarding,
-        link_latency_s=spec.hop_latency_s,
-        host_latency_s=spec.host_latency_s,
-        cut_through=spec.switching == "cut_through",
-    )
-    return ring_of(limits, spec.stream_latency_s)
-
-
 Switching = Literal["store_and_forward", "cut_through"]
 """A chip passes a tensor on once it has all of it, or part by part."""
 
@@ -63,3 +37,33 @@ class RingSpec(PackageSpec):
     host_total_bytes_per_s: float = 0.0
     stream_total_bytes_per_s: float = 0.0
     forwarding: Forwarding = "engine"
+
+    @property
+    def limits(self) -> PackageLimits:
+        """The numbers that partitioning needs, and that the machine is made from."""
+        return PackageLimits(
+            num_chips=self.num_chips,
+            sram_bytes=tuple(chip.sram_bytes for chip in self.chips),
+            link_bytes_per_s=self.link_bytes_per_s,
+            hop_latency_s=min(self.hop_latency_s, default=0.0),
+            # Two chips are both ends.
+            host_io=self.host_io if self.num_chips > 2 else "any",
+            host_bytes_per_s=self.host_bytes_per_s,
+            channel_slots=self.channel_slots,
+            chip_speed=tuple(float(chip.speed) for chip in self.chips),
+            stream_bytes_per_s=self.stream_bytes_per_s,
+            buffer_alignment_bytes=self.reference.alignment_bytes,
+            stream_buffers=STREAM_BUFFERS,
+            activation_packing=ACTIVATION_PACKING,
+            host_total_bytes_per_s=self.host_total_bytes_per_s,
+            stream_total_bytes_per_s=self.stream_total_bytes_per_s,
+            forwarding=self.forwarding,
+            link_latency_s=self.hop_latency_s,
+            host_latency_s=self.host_latency_s,
+            cut_through=self.switching == "cut_through",
+        )
+
+
+def ring_machine(spec: RingSpec) -> Machine:
+    """The machine of a ring package; see `ring_of`."""
+    return ring_of(spec.limits, spec.stream_latency_s)

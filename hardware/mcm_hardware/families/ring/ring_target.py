@@ -13,7 +13,7 @@ from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.machines.machine import Machine
-from mcm_compiler.machines.package_limits import PackageLimits, ring_limits
+from mcm_compiler.machines.package_limits import PackageLimits
 from mcm_hardware.descriptions import package_schema
 from mcm_hardware.descriptions.chip_kinds import ChipKind, chip_kind, kinds_at_work
 from mcm_hardware.descriptions.package_file import PackageFile
@@ -147,8 +147,7 @@ class RingTarget(ChipsPackage):
     @property
     def limits(self) -> PackageLimits:
         """The numbers that partitioning needs."""
-        # A package of one chip has no link to read the rate off.
-        return replace(ring_limits(self.machine), link_bytes_per_s=self.spec.link_bytes_per_s)
+        return self.spec.limits
 
     def connected(self) -> Machine:
         """Devices, channels and routes."""

@@ -16,7 +16,6 @@ from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
-from mcm_compiler.machines.package_limits import ring_limits
 from mcm_compiler.placements.compiled_rules import breaks_rule
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.compiled.stable_order import order_by_row, row_ptr
@@ -218,7 +217,7 @@ class RingBatchEvaluator:
             speed=np.array([chip.speed for chip in spec.chips], np.float64),
             sram_bytes=np.array([chip.sram_bytes for chip in spec.chips], np.int64),
             slots=spec.channel_slots,
-            end=len(spec.chips) - 1 if ring_limits(machine).at_ends else -1,
+            end=len(spec.chips) - 1 if spec.limits.at_ends else -1,
             streaming=spec.stream_bytes_per_s > 0,
             shared=np.array(machine.shared_channels, np.int64),
         )
