@@ -137,6 +137,7 @@ _MOVED = (
         "placer.etf placer.metis placer.scotch",
         "in the plug-in tools/reproduce/hier_study/graph_placers.py (--plugin); take portfolio",
     ),
+    ("placer.transfer", "in the plug-in tools/reproduce/hier_study/transfer.py (--plugin)"),
     (
         "mapping-model.gnn",
         "in the plug-in tools/reproduce/mapping_network/plugin.py (--plugin); take ridge",

@@ -1,8 +1,6 @@
 """Tests for placers: what they find, what they refuse."""
 
 import dataclasses
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
 from mcm_hardware.families.box.step_simulator import StepSimulator
-from mcm_passes.families.box.placers.portfolio import carried_over
 from tests.generators.step_problems import random_box, random_step
 from tests.generators.unrolled_steps import UnrolledSize, unrolled_box, unrolled_step
 
@@ -107,44 +104,6 @@ def test_search_goes_on_from_where_it_is_told_to(network: tuple[StepProblem, Box
     for text in ("local_search{robust=false}", "portfolio{robust=false}"):
         answer = _placed(text, *network, evaluations=20, start=start)
         assert _score(answer, *network) <= known
-
-
-def test_devices_of_weights_carry_over_to_another_length(
-    network: tuple[StepProblem, Box], tmp_path: Path
-) -> None:
-    problem, box = network
-    short = unrolled_step(dataclasses.replace(SIZE, steps=2), box)
-    place = _placed("expert", short, box).device_of
-    # Variables stand first in both, and have equal names by that.
-    holder = zip(short.value_names, short.holder.tolist(), strict=True)
-    devices = {name: box.devices[int(place[op])] for name, op in holder if op >= 0}
-    longer = carried_over(problem, box, {f"value{n}": devices[f"value{n}"] for n in range(1, 7)})
-    assert longer[1:7].tolist() == place[1:7].tolist()
-    path = tmp_path / "weights.json"
-    path.write_text(json.dumps(devices))
-    answer = _placed(f"transfer{{weights={path},robust=false}}", short, box, evaluations=30)
-    assert _score(answer, short, box) <= dict(answer.figures)["start"]
-
-
-@pytest.mark.parametrize(
-    ("text", "content", "message"),
-    [
-        ("transfer", None, "names no file"),
-        ("transfer{weights=PATH}", "{", "cannot be read"),
-        ("transfer{weights=PATH}", "[]", "no object"),
-        ("transfer{weights=PATH}", '{"value1": 3}', "other things"),
-        ("transfer{weights=PATH}", '{"value1": "gpu:7"}', "none of this box"),
-        ("transfer{weights=PATH}", '{"w": "gpu:0"}', "no weight"),
-    ],
-)
-def test_files_that_cannot_be_carried_over(
-    network: tuple[StepProblem, Box], tmp_path: Path, text: str, content: str | None, message: str
-) -> None:
-    path = tmp_path / "weights.json"
-    path.write_text(content or "")
-    with pytest.raises(CompileError, match=message) as caught:
-        _placed(text.replace("PATH", str(path)), *network)
-    assert caught.value.diagnostics[0].code == "MCM-D052"
 
 
 def test_the_expert_needs_layers() -> None:
