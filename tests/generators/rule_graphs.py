@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mcm_compiler.arrays.rows import rows_of
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 
@@ -20,13 +21,8 @@ def make_graph(num_nodes, edges, num_chips, pins=None):
     for u, v in sorted(edges, reverse=True):
         high[u] = min(high[u], high[v])
 
-    def csr(rows):
-        ptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
-        return ptr, np.array([x for row in rows for x in row], np.int32)
-
-    return RuleGraph(
-        np.arange(num_nodes, dtype=np.int32), num_chips, *csr(following), *csr(before), low, high
-    )
+    units = np.arange(num_nodes, dtype=np.int32)
+    return RuleGraph(units, num_chips, rows_of(following), rows_of(before), low, high)
 
 
 def random_graph(rng, num_nodes, num_chips, density=0.4):

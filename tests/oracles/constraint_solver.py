@@ -82,10 +82,7 @@ class ConstraintSolver:
         Raises:
             NoPartitionError: if there is no valid partition.
         """
-        self._successors = [
-            self.graph.next_nodes[a:b].tolist()
-            for a, b in zip(self.graph.next_ptr[:-1], self.graph.next_ptr[1:], strict=True)
-        ]
+        self._successors = [self.graph.after.row(u).tolist() for u in range(self.graph.num_nodes)]
         self._weights_of: list[list[int]] = [[] for _ in self._successors]
         if self.memory is not None:
             weights = np.repeat(

@@ -9,12 +9,10 @@ def plain_ideals(graph, most):
     None where there are more than `most`.
     """
     n = graph.num_nodes
-    following = [
-        graph.next_nodes[graph.next_ptr[v] : graph.next_ptr[v + 1]].tolist() for v in range(n)
-    ]
+    following = [graph.after.row(v).tolist() for v in range(n)]
     needs = [0] * n
     for v in range(n):
-        for u in graph.before_nodes[graph.before_ptr[v] : graph.before_ptr[v + 1]].tolist():
+        for u in graph.before.row(v).tolist():
             needs[v] |= 1 << u
     index = {0: 0}
     sets = [0]

@@ -8,11 +8,7 @@ from itertools import product
 def valid_partitions(graph, max_span=None):
     """All assignments without backward edges, skipped chips, or edges longer than `max_span`."""
     n = graph.num_nodes
-    edges = [
-        (u, int(v))
-        for u in range(n)
-        for v in graph.next_nodes[graph.next_ptr[u] : graph.next_ptr[u + 1]]
-    ]
+    edges = [(u, int(v)) for u in range(n) for v in graph.after.row(u)]
     found = []
     ranges = [range(lo, hi + 1) for lo, hi in zip(graph.low, graph.high, strict=True)]
     for f in product(*ranges):

@@ -130,11 +130,7 @@ def test_after_any_moves_the_period_is_that_of_the_fast_model(problem, random):
         row = np.where(problem.clonable, 0, state.chip).astype(np.int32)
         expected = fast(row)
         chip = row[graph.units]
-        kept = all(
-            chip[u] <= chip[v]
-            for v in range(graph.num_nodes)
-            for u in graph.before_nodes[graph.before_ptr[v] : graph.before_ptr[v + 1]]
-        )
+        kept = all(chip[u] <= chip[v] for v in range(graph.num_nodes) for u in graph.before.row(v))
         pinned = problem.pinned_chip
         at_home = all(pin < 0 or pin == row[u] for u, pin in enumerate(pinned.tolist()))
         if kept and at_home and not (pinned[problem.clonable] >= 0).any():

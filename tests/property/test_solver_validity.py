@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcm_compiler.arrays.rows import distinct_rows
 from mcm_compiler.placements.ring_rules import find_violations
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
@@ -31,21 +32,8 @@ def graphs(draw):
         low[v] = max(low[v], low[u])
     for u, v in pairs[::-1]:
         high[u] = min(high[u], high[v])
-    by_target = pairs[np.lexsort((pairs[:, 0], pairs[:, 1]))]
-
-    def ptr(rows):
-        return np.cumsum(np.bincount(rows + 1, minlength=n + 1)).astype(np.int64)
-
-    return RuleGraph(
-        np.arange(n, dtype=np.int32),
-        num_chips,
-        ptr(pairs[:, 0]),
-        pairs[:, 1].astype(np.int32),
-        ptr(by_target[:, 1]),
-        by_target[:, 0].astype(np.int32),
-        low,
-        high,
-    )
+    after, before = (distinct_rows(pairs[:, k], pairs[:, 1 - k], n) for k in (0, 1))
+    return RuleGraph(np.arange(n, dtype=np.int32), num_chips, after, before, low, high)
 
 
 ARGUMENTS = (graphs(), st.sampled_from(["relay", "strict"]), st.integers(0, 1 << 30), st.booleans())
@@ -71,7 +59,7 @@ def check_draws(graph, routing, seed, own_orders, rollouts):
     drawn = np.concatenate(
         [solver.sample(rng, rollouts, weights, orders), solver.fix(rng, proposals, weights, orders)]
     )
-    source = np.repeat(np.arange(n, dtype=np.int32), np.diff(graph.next_ptr))
+    source = graph.after.owners.astype(np.int32)
     if solver.max_chips == 0:
         assert (drawn == -1).all()
         return 0
@@ -79,6 +67,6 @@ def check_draws(graph, routing, seed, own_orders, rollouts):
     assert drawn.max() < solver.max_chips
     for chip_of in np.unique(drawn, axis=0):
         assert not find_violations(
-            chip_of, source, graph.next_nodes, num_chips=graph.num_chips, routing=routing
+            chip_of, source, graph.after.entries, num_chips=graph.num_chips, routing=routing
         )
     return len(drawn)

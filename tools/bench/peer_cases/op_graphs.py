@@ -138,7 +138,7 @@ def repaired(problem: PartitionProblem, wanted: Ints, rng: np.random.Generator) 
 
 def _following(graph: RuleGraph, wanted: Ints) -> Ints:
     """The topological order that takes, of the nodes that are ready, the lowest wish first."""
-    missing = np.diff(graph.before_ptr).tolist()
+    missing = np.diff(graph.before.ptr).tolist()
     wish = wanted.tolist()
     ready = [(wish[v], v) for v, count in enumerate(missing) if count == 0]
     heapq.heapify(ready)
@@ -146,7 +146,7 @@ def _following(graph: RuleGraph, wanted: Ints) -> Ints:
     while ready:
         _, v = heapq.heappop(ready)
         order.append(v)
-        for w in graph.next_nodes[graph.next_ptr[v] : graph.next_ptr[v + 1]].tolist():
+        for w in graph.after.row(v).tolist():
             missing[w] -= 1
             if missing[w] == 0:
                 heapq.heappush(ready, (wish[w], w))

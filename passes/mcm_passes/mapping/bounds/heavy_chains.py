@@ -229,7 +229,7 @@ class _ChipLoads:
         tensors = np.flatnonzero(made & (np.diff(problem.placed_readers.ptr) > 0))
         readers = problem.placed_readers.chosen(tensors)
         first, vertices = np.arange(n), 2 * n + np.arange(tensors.size)
-        later, earlier = graph.next_nodes.astype(np.int64), graph.sources
+        later, earlier = graph.after.entries, graph.after.owners
         self._size = 2 * n + tensors.size
         makers = node_of[problem.tensor_producer[tensors]]
         relay_s = problem.relay_s.copy()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
+from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words
 
@@ -55,13 +56,8 @@ class OrderIdeals:
         return smaller
 
 
-class _Edges(NamedTuple):
-    """Of a rule graph, as there."""
-
-    next_ptr: Longs
-    next_nodes: Ints
-    before_ptr: Longs
-    before_nodes: Ints
+_Edges = tuple[Rows, Rows]
+"""Successors and predecessors of the nodes of a rule graph."""
 
 
 class _Found(NamedTuple):
@@ -96,11 +92,10 @@ def order_ideals(graph: RuleGraph, most: int) -> OrderIdeals | None:
         return None
     # Each of r nodes that are ready may have run or not, which makes 2^r ideals.
     most_ready = most.bit_length() - 1
-    first = np.flatnonzero(np.diff(graph.before_ptr) == 0).astype(np.int32)
+    first = np.flatnonzero(np.diff(graph.before.ptr) == 0).astype(np.int32)
     if first.size > most_ready:
         return None
-    edges = _Edges(graph.next_ptr, graph.next_nodes, graph.before_ptr, graph.before_nodes)
-    found, count = _find(edges, first, most, most_ready)
+    found, count = _find((graph.after, graph.before), first, most, most_ready)
     if count < 0:
         return None
     size = int(found.cover_ptr[count])
@@ -115,7 +110,7 @@ def order_ideals(graph: RuleGraph, most: int) -> OrderIdeals | None:
 @entry_njit
 def _find(edges: _Edges, first: Ints, most: int, most_ready: int) -> tuple[_Found, int]:
     """All ideals, of which the nodes `first` depend on nothing; how many, or -1 for too many."""
-    found = _rows(FIRST_IDEALS, (edges.next_ptr.size + 62) // 64, most_ready)
+    found = _rows(FIRST_IDEALS, (edges[0].ptr.size + 62) // 64, most_ready)
     found.cover_ptr[1] = first.size
     found.cover_node[: first.size] = first
     found.slots[0] = 0
@@ -216,6 +211,7 @@ def _grow(
 ) -> bool:
     """Fills in a new ideal, a smaller one and a node; False where too many nodes are ready."""
     members, nodes = found.members, found.cover_node
+    after, before = edges
     for w in range(members.shape[1]):
         members[ideal, w] = members[smaller, w]
     members[ideal, node >> 6] |= np.uint64(1) << np.uint64(node & 63)
@@ -225,12 +221,12 @@ def _grow(
         if nodes[k] != node:
             nodes[end] = nodes[k]
             end += 1
-    for k in range(edges.next_ptr[node], edges.next_ptr[node + 1]):
-        v = edges.next_nodes[k]
+    for k in range(after.ptr[node], after.ptr[node + 1]):
+        v = after.entries[k]
         free = True
         # From the last on, which is the likeliest to be missing.
-        for j in range(edges.before_ptr[v + 1] - 1, edges.before_ptr[v] - 1, -1):
-            u = edges.before_nodes[j]
+        for j in range(before.ptr[v + 1] - 1, before.ptr[v] - 1, -1):
+            u = before.entries[j]
             if not members[ideal, u >> 6] >> np.uint64(u & 63) & np.uint64(1):
                 free = False
                 break

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit
-from mcm_compiler.arrays.rows import Rows, starts
+from mcm_compiler.arrays.rows import Rows, distinct_rows, starts
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 
@@ -42,20 +42,16 @@ class RuleGraph:
     Attributes:
         units: `[n]`, the unit of each node.
         num_chips: chips on the ring.
-        next_ptr: `[n + 1]`, CSR of successors.
-        next_nodes: distinct successors of each node, ascending.
-        before_ptr: `[n + 1]`, CSR of predecessors.
-        before_nodes: distinct predecessors of each node, ascending.
+        after: `[n]` rows: distinct successors of each node, ascending.
+        before: `[n]` rows: distinct predecessors of each node, ascending.
         low: `[n]`, lowest chip of each node by pins, closed under the edges.
         high: `[n]`, highest chip, likewise.
     """
 
     units: Ints
     num_chips: int
-    next_ptr: Longs
-    next_nodes: Ints
-    before_ptr: Longs
-    before_nodes: Ints
+    after: Rows
+    before: Rows
     low: Ints
     high: Ints
 
@@ -69,11 +65,6 @@ class RuleGraph:
         nodes = np.full(num_units, -1, np.int64)
         nodes[self.units] = np.arange(self.num_nodes)
         return nodes
-
-    @property
-    def sources(self) -> Longs:
-        """As long as `next_nodes`, the node that each is a successor of."""
-        return np.repeat(np.arange(self.num_nodes), np.diff(self.next_ptr))
 
 
 def rule_graph(problem: PartitionProblem) -> RuleGraph:
@@ -112,25 +103,20 @@ def from_edges(
         pinned: `[n]`, chip of each node that has to be there, or -1; none where None.
     """
     n = num_nodes
-    pairs = np.unique(source * np.int64(max(n, 1)) + target)
-    a, b = pairs // max(n, 1), pairs % max(n, 1)
-    next_ptr, next_nodes = compressed_rows(a, b, n)
-    before_ptr, before_nodes = compressed_rows(b, a, n)
+    after = distinct_rows(source, target, n)
     if units is None:
         units = np.arange(n, dtype=np.int32)
     if pinned is None:
         pinned = np.full(n, -1, np.int32)
     low = np.where(pinned >= 0, pinned, 0).astype(np.int32)
     high = np.where(pinned >= 0, pinned, num_chips - 1).astype(np.int32)
-    close_bounds(next_ptr, next_nodes, low, high)
-    return RuleGraph(units, num_chips, next_ptr, next_nodes, before_ptr, before_nodes, low, high)
+    close_bounds(after, low, high)
+    return RuleGraph(units, num_chips, after, after.transposed(n), low, high)
 
 
 def closure(graph: RuleGraph) -> tuple[Words, Words]:
     """`[n, ceil(n / 64)]` each: bitsets of the ancestors and of the descendants of each node."""
-    ancestors = _reached(graph.before_ptr, graph.before_nodes, False)
-    descendants = _reached(graph.next_ptr, graph.next_nodes, True)
-    return ancestors, descendants
+    return _reached(graph.before, False), _reached(graph.after, True)
 
 
 def nodes_of(bits: Words) -> Longs:
@@ -159,40 +145,28 @@ def weight_users(problem: PartitionProblem, graph: RuleGraph) -> Rows:
     return Rows(starts(counts), users[users >= 0])
 
 
-def compressed_rows(
-    rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], size: int
-) -> tuple[Longs, Ints]:
-    """Edges from `rows[E]` to `columns[E]` as CSR: `[size + 1]` and `[E]`, ascending in a row."""
-    order = np.lexsort((columns, rows))
-    ptr = np.zeros(size + 1, np.int64)
-    np.cumsum(np.bincount(rows, minlength=size), out=ptr[1:])
-    return ptr, columns[order].astype(np.int32)
-
-
 @entry_njit
-def close_bounds(
-    next_ptr: Longs, next_nodes: Ints, low: Ints | Floats, high: Ints | Floats
-) -> None:
+def close_bounds(after: Rows, low: Ints | Floats, high: Ints | Floats) -> None:
     """Raises lower bounds and lowers upper ones, so that none is above that of a later node."""
     n = low.size
     for u in range(n):
-        for k in range(next_ptr[u], next_ptr[u + 1]):
-            v = next_nodes[k]
+        for k in range(after.ptr[u], after.ptr[u + 1]):
+            v = after.entries[k]
             low[v] = max(low[v], low[u])
     for u in range(n - 1, -1, -1):
-        for k in range(next_ptr[u], next_ptr[u + 1]):
-            high[u] = min(high[u], high[next_nodes[k]])
+        for k in range(after.ptr[u], after.ptr[u + 1]):
+            high[u] = min(high[u], high[after.entries[k]])
 
 
 @entry_njit
-def _reached(ptr: Longs, nodes: Ints, backwards: bool) -> Words:
+def _reached(near: Rows, backwards: bool) -> Words:
     """Bitsets of all that each node leads to, where that comes before it, or behind it."""
-    n = ptr.size - 1
+    n = near.ptr.size - 1
     bits = np.zeros((n, (n + 63) // 64), np.uint64)
     for i in range(n):
         v = n - 1 - i if backwards else i
-        for k in range(ptr[v], ptr[v + 1]):
-            u = nodes[k]
+        for k in range(near.ptr[v], near.ptr[v + 1]):
+            u = near.entries[k]
             for w in range(bits.shape[1]):
                 bits[v, w] |= bits[u, w]
             bits[v, u >> 6] |= np.uint64(1) << np.uint64(u & 63)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from mcm_compiler.arrays.dags import following_lists
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit, lean_inner_njit
+from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.problem.contraction import joined_units
@@ -88,26 +89,24 @@ def topological_orders(problem: PartitionProblem, count: int) -> list[Order]:
     """
     graph = rule_graph(problem)
     units = graph.units
-    follow_ptr, follow = graph.next_ptr, graph.next_nodes
-    lead_ptr, lead = graph.before_ptr, graph.before_nodes
+    before, after = graph.before, graph.after
     orders = [Order("given", units)]
     if count > 1:
-        reverse = _depth_first(lead_ptr, lead, np.diff(follow_ptr), True)
+        reverse = _depth_first(before, np.diff(after.ptr), True)
         orders.append(Order("late", units[reverse[::-1]]))
     if count > 2:
-        forward = _depth_first(follow_ptr, follow, np.diff(lead_ptr), False)
+        forward = _depth_first(after, np.diff(before.ptr), False)
         orders.append(Order("depth_first", units[forward]))
     if count > 3 and bool((np.diff(problem.weight_ptr) > 1).any()):
         weight_of = _heaviest_weight(problem, 2)[units]
         by_weight = _weight_locality(
-            follow_ptr, follow, np.diff(lead_ptr), weight_of, len(problem.weight_names)
+            after, np.diff(before.ptr), weight_of, len(problem.weight_names)
         )
         orders.append(Order("weights", units[by_weight]))
         if count > 4:
             by_room = _resident_weights(
-                follow_ptr,
-                follow,
-                np.diff(lead_ptr),
+                after,
+                np.diff(before.ptr),
                 weight_of,
                 problem.weight_bytes,
                 int(RESIDENT_SHARE * min(problem.limits.sram_bytes)),
@@ -119,7 +118,7 @@ def topological_orders(problem: PartitionProblem, count: int) -> list[Order]:
             if count > 6:
                 work = problem.compute_s[units]
                 heavy = work > work.mean()
-                delayed = _delayed(lead_ptr, lead, np.diff(follow_ptr), heavy, by_room)
+                delayed = _delayed(before, np.diff(after.ptr), heavy, by_room)
                 orders.append(Order("delayed", units[delayed]))
     distinct: dict[bytes, Order] = {}
     for order in orders:
@@ -136,7 +135,7 @@ def tile_major(problem: PartitionProblem, share: float) -> Order:
     """
     graph, most_bytes = rule_graph(problem), share * min(problem.limits.sram_bytes)
     weight_of = _heaviest_weight(problem, 1)[graph.units].tolist()
-    sizes, missing = problem.weight_bytes.tolist(), np.diff(graph.before_ptr)
+    sizes, missing = problem.weight_bytes.tolist(), np.diff(graph.before.ptr)
     at_hand, held = set[int](), 0.0
     ready, waiting, found = list[int](), list[int](), list[int]()
 
@@ -162,7 +161,7 @@ def tile_major(problem: PartitionProblem, share: float) -> Order:
                 offer(node)
         node = -heappop(ready)
         found.append(node)
-        behind = graph.next_nodes[graph.next_ptr[node] : graph.next_ptr[node + 1]]
+        behind = graph.after.row(node)
         missing[behind] -= 1
         for other in behind[missing[behind] == 0].tolist():
             offer(other)
@@ -183,7 +182,7 @@ def _heaviest_weight(problem: PartitionProblem, fewest: int) -> Longs:
 
 
 @entry_njit
-def _depth_first(ptr: Longs, neighbours: Ints, missing: Longs, descending: bool) -> Longs:
+def _depth_first(near: Rows, missing: Longs, descending: bool) -> Longs:
     """Kahn's algorithm with a stack: what became ready last comes next.
 
     Of those that become ready together, the last-numbered comes first where `descending`, else
@@ -204,9 +203,9 @@ def _depth_first(ptr: Longs, neighbours: Ints, missing: Longs, descending: bool)
         node = stack[top]
         order[done] = node
         done += 1
-        begin, end = ptr[node], ptr[node + 1]
+        begin, end = near.ptr[node], near.ptr[node + 1]
         for k in range(end - begin):
-            other = neighbours[begin + k] if descending else neighbours[end - 1 - k]
+            other = near.entries[begin + k if descending else end - 1 - k]
             missing[other] -= 1
             if missing[other] == 0:
                 stack[top] = other
@@ -215,9 +214,7 @@ def _depth_first(ptr: Longs, neighbours: Ints, missing: Longs, descending: bool)
 
 
 @entry_njit
-def _weight_locality(
-    ptr: Longs, neighbours: Ints, missing: Longs, weight_of: Longs, num_weights: int
-) -> Longs:
+def _weight_locality(readers: Rows, missing: Longs, weight_of: Longs, num_weights: int) -> Longs:
     """Kahn's algorithm that goes on with users of the current weight while any is ready.
 
     Ready units without a shared weight come at once; then users of the current weight; only
@@ -253,8 +250,8 @@ def _weight_locality(
         placed[node] = True
         order[done] = node
         done += 1
-        for k in range(ptr[node], ptr[node + 1]):
-            other = neighbours[k]
+        for k in range(readers.ptr[node], readers.ptr[node + 1]):
+            other = readers.entries[k]
             missing[other] -= 1
             if missing[other] == 0:
                 _append(head, tail, after, int(weight_of[other]) + 1, other)
@@ -265,12 +262,7 @@ def _weight_locality(
 
 @entry_njit
 def _resident_weights(
-    ptr: Longs,
-    neighbours: Ints,
-    missing: Longs,
-    weight_of: Longs,
-    weight_bytes: Longs,
-    room_bytes: int,
+    readers: Rows, missing: Longs, weight_of: Longs, weight_bytes: Longs, room_bytes: int
 ) -> Longs:
     """Kahn's algorithm along chips that fill up with weights.
 
@@ -326,7 +318,7 @@ def _resident_weights(
                 order[queued] = node
                 queued += 1
                 node = after[node]
-        ready = _made_ready(ptr, neighbours, missing, order[done])
+        ready = _made_ready(readers, missing, order[done])
         done += 1
     return order
 
@@ -343,9 +335,9 @@ def _append(head: Longs, tail: Longs, after: Longs, queue: int, node: int) -> No
 
 
 @inner_njit
-def _made_ready(ptr: Longs, neighbours: Ints, missing: Longs, node: int) -> Longs:
+def _made_ready(readers: Rows, missing: Longs, node: int) -> Longs:
     """The neighbours of a unit that wait for none but it; `missing` counts it as done."""
-    ready = neighbours[ptr[node] : ptr[node + 1]].astype(np.int64)
+    ready = readers.entries[readers.ptr[node] : readers.ptr[node + 1]].copy()
     count = 0
     for k in range(ready.size):
         missing[ready[k]] -= 1
@@ -356,9 +348,7 @@ def _made_ready(ptr: Longs, neighbours: Ints, missing: Longs, node: int) -> Long
 
 
 @entry_njit
-def _delayed(
-    lead_ptr: Longs, lead: Ints, missing: Longs, heavy: npt.NDArray[np.bool_], order: Longs
-) -> Longs:
+def _delayed(reads: Rows, missing: Longs, heavy: npt.NDArray[np.bool_], order: Longs) -> Longs:
     """The order with all units that are not heavy as late as their readers allow."""
     size = missing.size
     delayed = np.empty(size, dtype=np.int64)
@@ -377,8 +367,8 @@ def _delayed(
             node = stack[top]
             free -= 1
             delayed[free] = node
-            for k in range(lead_ptr[node], lead_ptr[node + 1]):
-                other = lead[k]
+            for k in range(reads.ptr[node], reads.ptr[node + 1]):
+                other = reads.entries[k]
                 missing[other] -= 1
                 if missing[other] == 0 and not heavy[other]:
                     missing[other] = -1

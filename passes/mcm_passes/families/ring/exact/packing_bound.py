@@ -316,7 +316,7 @@ def _lowest_by_memory(
     released = np.empty(chips, np.int64)
     for v in side.order:
         chip = int(floor[v])
-        for u in side.leads[side.lead_ptr[v] : side.lead_ptr[v + 1]]:
+        for u in side.leads.entries[side.leads.ptr[v] : side.leads.ptr[v + 1]]:
             chip = max(chip, int(low[u]))
         # With no weight of its own, a predecessor that comes after all others has shown it.
         if chip < chips and (own[v] > 0 or side.joins[v]):

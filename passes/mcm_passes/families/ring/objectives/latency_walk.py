@@ -90,8 +90,8 @@ def walk_from_best(known: Search, rng: np.random.Generator) -> None:
     room = np.array(problem.limits.sram_bytes) // problem.limits.buffer_alignment_bytes
     walk = _Walk(
         played=played,
-        behind=Rows(graph.next_ptr, graph.next_nodes.astype(np.int64)),
-        before=Rows(graph.before_ptr, graph.before_nodes.astype(np.int64)),
+        behind=graph.after,
+        before=graph.before,
         stream=streams(rng, 1),
         scratch=play_scratch(demands),
         nodes=np.zeros(n, np.int32),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
+from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.diagnostics import quote
@@ -53,8 +54,7 @@ class Side(NamedTuple):
 
     Attributes:
         order: `[n]`, nodes, each after all that come before it from this end.
-        lead_ptr: `[n + 1]`, CSR of direct predecessors, by node.
-        leads: those predecessors.
+        leads: `[n]` rows: direct predecessors of each node.
         before: `[n, words]`, bitset of all that come before each node.
         joins: `[n]`, whether no single predecessor has all others before it, so that what comes
             before the node may need more than each of them says.
@@ -62,8 +62,7 @@ class Side(NamedTuple):
     """
 
     order: Ints
-    lead_ptr: Longs
-    leads: Ints
+    leads: Rows
     before: Words
     joins: Bools
     gate: Longs
@@ -161,19 +160,18 @@ def sides_of(around: WorkAround) -> tuple[Side, Side]:
     """A graph from both ends."""
     graph, along = around.graph, np.arange(around.own_s.size, dtype=np.int32)
     before, after = around.ancestors, around.descendants
-    ends = (graph.before_ptr, graph.before_nodes), (graph.next_ptr, graph.next_nodes)
+    joins = _joins(graph.before, before), _joins(graph.after, after)
     return (
-        Side(along, *ends[0], before, _joins(*ends[0], before), around.gate_before),
-        Side(along[::-1].copy(), *ends[1], after, _joins(*ends[1], after), around.gate_after),
+        Side(along, graph.before, before, joins[0], around.gate_before),
+        Side(along[::-1].copy(), graph.after, after, joins[1], around.gate_after),
     )
 
 
-def _joins(ptr: Longs, leads: Ints, before: Words) -> Bools:
+def _joins(leads: Rows, before: Words) -> Bools:
     """A node joins if k nodes come before a lead, and more than k + 1 before the node."""
-    count, degree = np.bitwise_count(before).sum(axis=1), np.diff(ptr)
-    node = np.repeat(np.arange(degree.size), degree)
-    joins = degree > 0
-    joins[node[count[leads] + 1 == count[node]]] = False
+    count, node = np.bitwise_count(before).sum(axis=1), leads.owners
+    joins = np.diff(leads.ptr) > 0
+    joins[node[count[leads.entries] + 1 == count[node]]] = False
     return joins
 
 
@@ -264,7 +262,7 @@ def _lowest(side: Side, floor: Ints, amounts: Amounts, capacity: Floats) -> tupl
     released = np.empty((amounts.sizes.size, chips))
     for v in side.order:
         chip, held = int(floor[v]), 0.0
-        for u in side.leads[side.lead_ptr[v] : side.lead_ptr[v + 1]]:
+        for u in side.leads.entries[side.leads.ptr[v] : side.leads.ptr[v + 1]]:
             chip, held = _later(chip, held, int(low[u]), float(load[u]))
         if side.joins[v] and chip < chips:
             last = _release(released, side, low, amounts, v)

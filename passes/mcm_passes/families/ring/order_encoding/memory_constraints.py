@@ -31,7 +31,7 @@ def constrain_triangles(order: OrderLiterals, graph: RuleGraph) -> None:
 
     Where that is not all, the model's bounds hold all the same, but its solutions may break it.
     """
-    edges = list(zip(graph.sources.tolist(), graph.next_nodes.tolist(), strict=True))
+    edges = list(zip(graph.after.owners.tolist(), graph.after.entries.tolist(), strict=True))
     _forbid_detours_along_paths(order, graph, edges)
     spans = sum(
         (order.high[u] - order.low[u] + 1) * (order.high[v] - order.low[v] + 1) for u, v in edges

@@ -80,9 +80,7 @@ class OrderLiterals:
         self.num_chips = graph.num_chips
         self.low = windows.low.tolist()
         self.high = windows.high.tolist()
-        self.sinks = [
-            v for v in range(graph.num_nodes) if graph.next_ptr[v] == graph.next_ptr[v + 1]
-        ]
+        self.sinks = np.flatnonzero(np.diff(graph.after.ptr) == 0).tolist()
         self._from: list[list[Literal]] = []
         for v in range(graph.num_nodes):
             chips = range(self.low[v] + 1, self.high[v] + 1)
@@ -91,7 +89,7 @@ class OrderLiterals:
             for earlier, later in pairwise(literals):
                 self.model.add_implication(later, earlier)
         for v in range(graph.num_nodes):
-            for u in graph.before_nodes[graph.before_ptr[v] : graph.before_ptr[v + 1]].tolist():
+            for u in graph.before.row(v).tolist():
                 for c in range(max(self.low[u], self.low[v]) + 1, self.high[u] + 1):
                     self.clause(negated(self.since(u, c)), self.since(v, c))
         self.used, self.needed = cache(self._used), cache(self._needed)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
+from mcm_compiler.arrays.rows import Rows
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_passes.families.ring.solver.relay_domains import match
 from mcm_passes.mapping.placement_constraints.pins import AT
@@ -27,10 +28,8 @@ def _against_the_ring(problem: PartitionProblem, graph: RuleGraph) -> list[Diagn
         return []
     v = int(crossed[0])
     pinned = problem.pinned_chip[graph.units]
-    early = _pinned_at(
-        v, int(graph.low[v]), pinned, graph.low, graph.before_ptr, graph.before_nodes
-    )
-    late = _pinned_at(v, int(graph.high[v]), pinned, graph.high, graph.next_ptr, graph.next_nodes)
+    early = _pinned_at(v, int(graph.low[v]), pinned, graph.low, graph.before)
+    late = _pinned_at(v, int(graph.high[v]), pinned, graph.high, graph.after)
     before, after = (quote(problem.names[graph.units[w]]) for w in (early, late))
     message = (
         f"{before} is pinned to chip {graph.low[v]} and {after} to chip {graph.high[v]}, but "
@@ -40,10 +39,10 @@ def _against_the_ring(problem: PartitionProblem, graph: RuleGraph) -> list[Diagn
     return [Diagnostic("MCM-F012", message, at=AT, hint=hint)]
 
 
-def _pinned_at(v: int, chip: int, pinned: Ints, reach: Ints, ptr: Longs, nodes: Ints) -> int:
+def _pinned_at(v: int, chip: int, pinned: Ints, reach: Ints, near: Rows) -> int:
     """The node whose pin gave `v` its bound: back along the nodes that share it."""
     while pinned[v] != chip:
-        v = next(int(u) for u in nodes[ptr[v] : ptr[v + 1]] if reach[u] == chip)
+        v = next(u for u in near.row(v).tolist() if reach[u] == chip)
     return v
 
 

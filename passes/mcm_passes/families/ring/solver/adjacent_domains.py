@@ -44,7 +44,7 @@ def reach_of_cuts(graph: RuleGraph, order: Ints) -> Longs:
     """
     position = np.empty(order.size, np.int64)
     position[order] = np.arange(order.size)
-    return far_of_cuts(position[graph.sources], position[graph.next_nodes], order.size)
+    return far_of_cuts(position[graph.after.owners], position[graph.after.entries], order.size)
 
 
 @entry_njit
@@ -195,13 +195,13 @@ def adjacent_facts(graph: RuleGraph) -> tuple[AdjacentFacts, Ints, Ints] | None:
     taken: one of these is then on chip 0 (our restriction).
     """
     n, num_chips = graph.num_nodes, graph.num_chips
-    behind, before = edges_of(graph)
+    behind, before = graph.after, graph.before
     near_behind, near_before = _near(graph)
     low = _closed(behind, near_before, graph.low, 0)
     minus_high = _closed(before, near_behind, -graph.high, 1 - num_chips)
     if not (low == 0).any() or (low > -minus_high).any():
         return None
-    sources = np.flatnonzero((np.diff(graph.before_ptr) == 0) & (low == 0)).astype(np.int32)
+    sources = np.flatnonzero((np.diff(before.ptr) == 0) & (low == 0)).astype(np.int32)
     sources = sources[: max(MAX_SPANS // n, 1)]
     span = np.empty((n, sources.size), np.int16)
     _fill_spans(before, near_behind, sources, num_chips, span)
@@ -209,18 +209,10 @@ def adjacent_facts(graph: RuleGraph) -> tuple[AdjacentFacts, Ints, Ints] | None:
     return facts, low, np.minimum(-minus_high, span.max(axis=1))
 
 
-def edges_of(graph: RuleGraph) -> tuple[Rows, Rows]:
-    """Successors and predecessors of the nodes of a rule graph."""
-    return (
-        Rows(graph.next_ptr, graph.next_nodes.astype(np.int64)),
-        Rows(graph.before_ptr, graph.before_nodes.astype(np.int64)),
-    )
-
-
 def _near(graph: RuleGraph) -> tuple[Rows, Rows]:
-    """`edges_of` the rule graph whose parts are tied together in the order of their roots."""
+    """Successors and predecessors where the parts of a graph are tied together, by their roots."""
     n = graph.num_nodes
-    source, target = graph.sources, graph.next_nodes.astype(np.int64)
+    source, target = graph.after.owners, graph.after.entries
     roots = np.flatnonzero(connected_parts(source, target, n) == np.arange(n))
     a = np.concatenate([source, roots[:-1], roots[1:]])
     b = np.concatenate([target, roots[1:], roots[:-1]])

@@ -16,7 +16,6 @@ from mcm_compiler.processes.side_by_side import side_by_side
 from mcm_passes.families.ring.solver.adjacent_domains import (
     AdjacentFacts,
     adjacent_facts,
-    edges_of,
     no_adjacent_facts,
     reach_of_cuts,
     sample_cuts,
@@ -163,7 +162,7 @@ class BatchSolver:
             domains = np.empty((0, n, 2), np.int32)
         whole = Rollouts(orders, order_of, proposals, weights, states, domains)
         chunks = [rows for rows in np.array_split(np.arange(count), CHUNKS) if rows.size]
-        level, first = edges_of(graph), (self.low, self.high)
+        level, first = (graph.after, graph.before), (self.low, self.high)
         kernel = partial(draw_rollouts, level, *self.shared, first)
         found = side_by_side(lambda rows: kernel(_part(whole, rows)), chunks)
         return np.concatenate([np.empty((0, n), np.int32), *found])

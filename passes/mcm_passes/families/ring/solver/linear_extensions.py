@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
-from mcm_compiler.contracts.partition import Ints, Longs
+from mcm_compiler.arrays.rows import Rows
+from mcm_compiler.contracts.partition import Ints
 from mcm_passes.families.ring.solver.random_stream import uniform
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, close_bounds
 
@@ -39,7 +40,7 @@ def order_near(graph: RuleGraph, order: Ints, rng: np.random.Generator) -> Ints:
     wanted = place + np.where(astray, way * rng.standard_normal(n), 0.0)
     # A node that stands too early moves behind all before it, or one too late before all behind.
     late, early = wanted, wanted.copy()
-    close_bounds(graph.next_ptr, graph.next_nodes, late, early)
+    close_bounds(graph.after, late, early)
     wanted = late if rng.random() < 0.5 else early
     return np.lexsort((place, wanted)).astype(np.int32)
 
@@ -66,15 +67,12 @@ def linear_extensions(graph: RuleGraph, states: Words) -> Ints:
         graph: the graph.
         states: random streams, one for each order.
     """
-    edges = (graph.next_ptr, graph.next_nodes, graph.before_ptr, graph.before_nodes)
-    return _extend(*edges, states)
+    return _extend(graph.after, graph.before, states)
 
 
 @entry_njit
-def _extend(
-    next_ptr: Longs, next_nodes: Ints, before_ptr: Longs, before_nodes: Ints, states: Words
-) -> Ints:
-    n = next_ptr.size - 1
+def _extend(after: Rows, before: Rows, states: Words) -> Ints:
+    n = after.ptr.size - 1
     orders = np.empty((states.size, n), np.int32)
     missing, ready = np.empty(n, np.int32), np.empty(n, np.int32)
     placed = np.empty(n, np.bool_)
@@ -83,11 +81,11 @@ def _extend(
         placed[:] = False
         for v in range(n):
             missing[v] = 0
-            for k in range(before_ptr[v], before_ptr[v + 1]):
-                u = before_nodes[k]
-                missing[v] += before_ptr[u] < before_ptr[u + 1]
-            alone = before_ptr[v] == before_ptr[v + 1]
-            if missing[v] == 0 and (not alone or next_ptr[v] == next_ptr[v + 1]):
+            for k in range(before.ptr[v], before.ptr[v + 1]):
+                u = before.entries[k]
+                missing[v] += before.ptr[u] < before.ptr[u + 1]
+            alone = before.ptr[v] == before.ptr[v + 1]
+            if missing[v] == 0 and (not alone or after.ptr[v] == after.ptr[v + 1]):
                 ready[size] = v
                 size += 1
         while size:
@@ -96,8 +94,8 @@ def _extend(
                 ready[other], ready[size - 1] = ready[size - 1], ready[other]
             size -= 1
             v = ready[size]
-            for k in range(before_ptr[v], before_ptr[v + 1]):
-                u = before_nodes[k]
+            for k in range(before.ptr[v], before.ptr[v + 1]):
+                u = before.entries[k]
                 # All others among its predecessors are placed, so this is a source.
                 if not placed[u]:
                     placed[u] = True
@@ -106,10 +104,10 @@ def _extend(
             placed[v] = True
             orders[b, done] = v
             done += 1
-            if before_ptr[v] == before_ptr[v + 1]:
+            if before.ptr[v] == before.ptr[v + 1]:
                 continue
-            for k in range(next_ptr[v], next_ptr[v + 1]):
-                follower = next_nodes[k]
+            for k in range(after.ptr[v], after.ptr[v + 1]):
+                follower = after.entries[k]
                 missing[follower] -= 1
                 if missing[follower] == 0:
                     ready[size] = follower

@@ -61,11 +61,7 @@ def test_marginals_of_cuts_are_those_of_an_enumeration(problem_of, seed):
     problem = problem_of(seed, n=6, density=0.25, routing="strict")
     graph = rule_graph(problem)
     order = np.arange(6, dtype=np.int32)
-    edges = [
-        (u, int(v))
-        for u in range(6)
-        for v in graph.next_nodes[graph.next_ptr[u] : graph.next_ptr[u + 1]]
-    ]
+    edges = [(u, int(v)) for u in range(6) for v in graph.after.row(u)]
     log_p = np.random.default_rng(seed).standard_normal((6, 4))
     expected = enumerated(log_p, lambda f: all(f[v] - f[u] <= 1 for u, v in edges))
     found = np.exp(cut_marginals(log_p, reach_of_cuts(graph, order)))

@@ -32,11 +32,11 @@ def connected_graph(request, graph_of):
 
 def enumerated(graph, routing, memory):
     """All valid partitions by the one function that decides on validity."""
-    source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.next_ptr))
+    source = graph.after.owners
     found = set()
     for f in product(range(CHIPS), repeat=graph.num_nodes):
         chips = np.array(f, np.int32)
-        if (chips[source] > chips[graph.next_nodes]).any():
+        if (chips[source] > chips[graph.after.entries]).any():
             continue
         demand = None if memory is None else np.zeros(CHIPS, np.int64)
         if memory is not None:
@@ -44,7 +44,7 @@ def enumerated(graph, routing, memory):
             for size, mine in zip(memory.weight_bytes, users, strict=True):
                 demand[np.unique(chips[mine])] += size
         broken = find_violations(
-            chips, source.astype(np.int32), graph.next_nodes, num_chips=CHIPS, routing=routing
+            chips, source.astype(np.int32), graph.after.entries, num_chips=CHIPS, routing=routing
         )
         if demand is not None:
             broken += overflows(chips, demand, memory.limit_bytes.tolist())
@@ -118,13 +118,13 @@ def test_all_accept_the_same_partitions(connected_graph, routing, with_memory):
         assert (answer == f) == (f in valid)
     every = np.array(list(product(range(CHIPS), repeat=graph.num_nodes)), np.int32)
     kept = (BatchSolver.of(graph, routing).fix(rng, every) == every).all(axis=1)
-    short = (every[:, graph.next_nodes] - every[:, _source(graph)] <= 1).all(axis=1)
+    short = (every[:, graph.after.entries] - every[:, _source(graph)] <= 1).all(axis=1)
     wanted = {tuple(f) for f in every[short].tolist()} & valid if routing == "strict" else valid
     assert {tuple(f) for f in every[kept].tolist()} == wanted
 
 
 def _source(graph):
-    return np.repeat(np.arange(graph.num_nodes), np.diff(graph.next_ptr))
+    return graph.after.owners
 
 
 @pytest.mark.parametrize("routing", ["relay", "strict"])

@@ -26,13 +26,13 @@ DIAMOND = (4, [(0, 1), (0, 2), (1, 3), (2, 3)])
 
 
 def strict_partitions(graph):
-    source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.next_ptr)).astype(np.int32)
+    source = graph.after.owners.astype(np.int32)
     grid = np.indices((graph.num_chips,) * graph.num_nodes).reshape(graph.num_nodes, -1).T
     return [
         tuple(f.tolist())
         for f in grid.astype(np.int32)
         if not find_violations(
-            f, source, graph.next_nodes, num_chips=graph.num_chips, routing="strict"
+            f, source, graph.after.entries, num_chips=graph.num_chips, routing="strict"
         )
     ]
 

@@ -165,11 +165,11 @@ def test_linear_extensions_keep_sources_next_to_their_first_reader(graphs):
         for order in orders:
             position = np.argsort(order)
             for u in range(n):
-                readers = graph.next_nodes[graph.next_ptr[u] : graph.next_ptr[u + 1]]
+                readers = graph.after.row(u)
                 assert (position[readers] > position[u]).all()
-                if graph.before_ptr[u] == graph.before_ptr[u + 1] and readers.size:
+                if graph.before.ptr[u] == graph.before.ptr[u + 1] and readers.size:
                     between = order[position[u] + 1 : position[readers].min()]
-                    assert (graph.before_ptr[between + 1] == graph.before_ptr[between]).all()
+                    assert (graph.before.ptr[between + 1] == graph.before.ptr[between]).all()
 
 
 def test_extensions_differ():

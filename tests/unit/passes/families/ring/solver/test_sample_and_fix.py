@@ -22,7 +22,7 @@ def connected(graphs, routing):
         reached, n = {0}, graph.num_nodes
         for _ in range(n):
             for u in range(n):
-                for v in graph.next_nodes[graph.next_ptr[u] : graph.next_ptr[u + 1]].tolist():
+                for v in graph.after.row(u).tolist():
                     if u in reached or v in reached:
                         reached |= {u, v}
         return len(reached) == n
