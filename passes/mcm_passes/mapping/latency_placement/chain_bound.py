@@ -12,13 +12,13 @@ number of accelerators that hold some of it, takes the least of all ways.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from mcm_compiler.arrays.dags import topological
+from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, LowerBound
-from mcm_passes.mapping.latency_placement.latency_kernels import LatencyArrays, Longs
+from mcm_passes.mapping.latency_placement.latency_kernels import LatencyArrays
 
 MOST_LINKS = 1000
 """Operators of a chain; of longer ones some are left out, which is a weaker bound."""
@@ -70,8 +70,7 @@ class _Chain:
 
 def _order(p: LatencyArrays) -> list[int]:
     """Operators, each behind all that it reads."""
-    rows = pairwise(p.reader_ptr.tolist())
-    return topological([p.readers[begin:end].tolist() for begin, end in rows])
+    return topological([p.readers.row(v).tolist() for v in range(p.readers.size)])
 
 
 def _on_accelerator(p: LatencyArrays) -> Floats:
@@ -88,7 +87,7 @@ def _longest(p: LatencyArrays, order: list[int], least: Floats) -> Floats:
     """`[N]`, the longest path that ends with each operator."""
     longest = least.copy()
     for v in order:
-        before = p.sources[p.source_ptr[v] : p.source_ptr[v + 1]]
+        before = p.sources.row(v)
         if before.size:
             longest[v] += longest[before].max()
     return longest
@@ -98,8 +97,7 @@ def _links(p: LatencyArrays, order: list[int], longest: Floats, least: Floats) -
     """Operators that each path between the ends of the longest path passes."""
     last = int(longest.argmax())
     first = last
-    while p.source_ptr[first] < p.source_ptr[first + 1]:
-        before = p.sources[p.source_ptr[first] : p.source_ptr[first + 1]]
+    while (before := p.sources.row(first)).size:
         first = int(before[longest[before].argmax()])
     row = _between(p, order, first, last)
     place = {v: i for i, v in enumerate(row)}
@@ -108,7 +106,7 @@ def _links(p: LatencyArrays, order: list[int], longest: Floats, least: Floats) -
         # No edge from before v leads behind it.
         if farthest <= i:
             links.append(v)
-        for w in p.readers[p.reader_ptr[v] : p.reader_ptr[v + 1]].tolist():
+        for w in p.readers.row(v).tolist():
             farthest = max(farthest, place.get(w, 0))
     step = -(-len(links) // MOST_LINKS)
     return links if step <= 1 else [*links[:-1:step], links[-1]]
@@ -116,17 +114,17 @@ def _links(p: LatencyArrays, order: list[int], longest: Floats, least: Floats) -
 
 def _between(p: LatencyArrays, order: list[int], first: int, last: int) -> list[int]:
     """Operators on paths between two, in their order."""
-    inside = _reached(first, p.reader_ptr, p.readers) & _reached(last, p.source_ptr, p.sources)
+    inside = _reached(first, p.readers) & _reached(last, p.sources)
     return [v for v in order if inside[v]]
 
 
-def _reached(start: int, ptr: Longs, near: np.ndarray) -> np.ndarray:
-    found = np.zeros(ptr.size - 1, np.bool_)
+def _reached(start: int, near: Rows) -> np.ndarray:
+    found = np.zeros(near.size, np.bool_)
     found[start] = True
     stack = [start]
     while stack:
         u = stack.pop()
-        for v in near[ptr[u] : ptr[u + 1]].tolist():
+        for v in near.row(u).tolist():
             if not found[v]:
                 found[v] = True
                 stack.append(v)
@@ -147,7 +145,7 @@ def _chain(p: LatencyArrays, order: list[int], least: Floats, links: list[int]) 
         chain.between_bytes[i] = size[between].sum()
         path = {start: 0.0}
         for v in [*between, end]:
-            before = p.sources[p.source_ptr[v] : p.source_ptr[v + 1]].tolist()
+            before = p.sources.row(v).tolist()
             path[v] = max(path[u] for u in before if u in path)
             if v != end:
                 path[v] += float(least[v])
@@ -158,13 +156,13 @@ def _chain(p: LatencyArrays, order: list[int], least: Floats, links: list[int]) 
 
 def _own_bytes(p: LatencyArrays) -> Floats:
     """`[N]`, bytes of operators that move alone; others may be in several stretches."""
-    alone = np.diff(p.member_ptr)[p.unit_of] == 1
+    alone = np.diff(p.members.ptr)[p.unit_of] == 1
     return np.where(alone, p.size_bytes[p.unit_of], 0.0)
 
 
 def _cut(p: LatencyArrays, start: int, between: list[int], end: int) -> float:
     """Least transfer time of outputs of `start` and `between` that cut all paths to `end`."""
-    readers = p.readers[p.reader_ptr[start] : p.reader_ptr[start + 1]].tolist()
+    readers = p.readers.row(start).tolist()
     own = float(p.transfer_time[start])
     if end in readers or own == 0.0:
         return own
@@ -178,7 +176,7 @@ def _cut(p: LatencyArrays, start: int, between: list[int], end: int) -> float:
     sink = 2 * len(index)
     for v, i in index.items():
         flow.add_arc_with_capacity(2 * i, 2 * i + 1, int(float(p.transfer_time[v]) * scale))
-        for w in p.readers[p.reader_ptr[v] : p.reader_ptr[v + 1]].tolist():
+        for w in p.readers.row(v).tolist():
             if w == end or w in index:
                 to = sink if w == end else 2 * index[w]
                 flow.add_arc_with_capacity(2 * i + 1, to, unbounded)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
-from mcm_compiler.arrays.rows import starts
+from mcm_compiler.arrays.rows import Rows, starts
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.placement import PlacementProblem
 from mcm_passes.mapping.device_placement.device_groups import components, in_order
@@ -20,12 +20,9 @@ class LatencyArrays(NamedTuple):
 
     Attributes:
         unit_of: `[N]`, units in a topological order, those on a cycle next to each other.
-        member_ptr: `[U + 1]` into `members`.
-        members: `[N]`, operators by unit.
-        reader_ptr: `[N + 1]` into `readers`.
-        readers: `[E]`, operators that read each operator's output.
-        source_ptr: `[N + 1]` into `sources`.
-        sources: `[E]`, operators that each operator reads.
+        members: `[U]` rows: operators of each unit.
+        readers: `[N]` rows: operators that read each operator's output.
+        sources: `[N]` rows: operators that each operator reads.
         accelerator_time: `[N]`.
         cpu_time: `[N]`.
         transfer_time: `[N]`.
@@ -37,12 +34,9 @@ class LatencyArrays(NamedTuple):
     """
 
     unit_of: Ints
-    member_ptr: Longs
-    members: Ints
-    reader_ptr: Longs
-    readers: Ints
-    source_ptr: Longs
-    sources: Ints
+    members: Rows
+    readers: Rows
+    sources: Rows
     accelerator_time: Floats
     cpu_time: Floats
     transfer_time: Floats
@@ -60,17 +54,11 @@ def latency_arrays(problem: PlacementProblem) -> LatencyArrays:
     barred = np.bincount(unit_of, ~problem.on_accelerator, count) > 0
     size = np.bincount(unit_of, problem.size_bytes, count).astype(np.float64)
     room = problem.memory_bytes * (1.0 + MEMORY_SLACK)
-    member_ptr, members = _grouped(unit_of, np.arange(n), count)
-    reader_ptr, readers = _grouped(problem.edge_source, problem.edge_target, n)
-    source_ptr, sources = _grouped(problem.edge_target, problem.edge_source, n)
     return LatencyArrays(
         unit_of=unit_of,
-        member_ptr=member_ptr,
-        members=members,
-        reader_ptr=reader_ptr,
-        readers=readers,
-        source_ptr=source_ptr,
-        sources=sources,
+        members=_grouped(unit_of, np.arange(n), count),
+        readers=_grouped(problem.edge_source, problem.edge_target, n),
+        sources=_grouped(problem.edge_target, problem.edge_source, n),
         accelerator_time=problem.accelerator_time,
         cpu_time=problem.cpu_time,
         transfer_time=problem.transfer_time,
@@ -98,9 +86,9 @@ def _units(problem: PlacementProblem) -> Ints:
     return joined.astype(np.int32)
 
 
-def _grouped(key: Ints, value: npt.NDArray[np.integer[Any]], count: int) -> tuple[Longs, Ints]:
+def _grouped(key: Ints, value: npt.NDArray[np.integer[Any]], count: int) -> Rows:
     order = np.argsort(key, kind="stable")
-    return starts(np.bincount(key, minlength=count)), value[order].astype(np.int32)
+    return Rows(starts(np.bincount(key, minlength=count)), value[order].astype(np.int64))
 
 
 @entry_njit
@@ -146,8 +134,8 @@ def _loads_and_waits(p: LatencyArrays, place: Ints) -> tuple[Floats, Longs]:
     load, waits, stamp = np.zeros(k), np.zeros(n + k, np.int64), np.full(k, -1)
     for u in range(n):
         home, leaves = place[u], False
-        for e in range(p.reader_ptr[u], p.reader_ptr[u + 1]):
-            v = p.readers[e]
+        for e in range(p.readers.ptr[u], p.readers.ptr[u + 1]):
+            v = p.readers.entries[e]
             to = place[v]
             leaves = leaves or to != home
             if to == k:
@@ -191,8 +179,8 @@ def _tell_readers(
 ) -> int:
     """Notes that an operator is done; queues what has waited for it alone."""
     n, k = place.size, p.accelerators
-    for e in range(p.reader_ptr[u], p.reader_ptr[u + 1]):
-        v = p.readers[e]
+    for e in range(p.readers.ptr[u], p.readers.ptr[u + 1]):
+        v = p.readers.entries[e]
         if place[v] == place[u] and place[u] < k:
             continue
         y = v if place[v] == k else n + place[v]
@@ -246,11 +234,11 @@ def _reach(p: LatencyArrays, device_of: Ints, unit: int, forward: bool, marked: 
     w = unit + step
     while 0 <= w < units:
         if device_of[w] == device_of[unit]:
-            for i in range(p.member_ptr[w], p.member_ptr[w + 1]):
-                v = p.members[i]
-                ptr, near = (p.source_ptr, p.sources) if forward else (p.reader_ptr, p.readers)
-                for e in range(ptr[v], ptr[v + 1]):
-                    if marked[p.unit_of[near[e]]]:
+            near = p.sources if forward else p.readers
+            for i in range(p.members.ptr[w], p.members.ptr[w + 1]):
+                v = p.members.entries[i]
+                for e in range(near.ptr[v], near.ptr[v + 1]):
+                    if marked[p.unit_of[near.entries[e]]]:
                         marked[w] = True
         w += step
 
@@ -258,19 +246,20 @@ def _reach(p: LatencyArrays, device_of: Ints, unit: int, forward: bool, marked: 
 @inner_njit
 def _target(p: LatencyArrays, device_of: Ints, unit: int, draw: float, pick: float) -> np.int64:
     """A device for a unit: mostly one that a neighbour is on, else any."""
-    i = p.member_ptr[unit] + int(pick * (p.member_ptr[unit + 1] - p.member_ptr[unit]))
-    v = p.members[i]
-    before = p.source_ptr[v + 1] - p.source_ptr[v]
-    behind = p.reader_ptr[v + 1] - p.reader_ptr[v]
+    members, sources, readers = p.members, p.sources, p.readers
+    i = members.ptr[unit] + int(pick * (members.ptr[unit + 1] - members.ptr[unit]))
+    v = members.entries[i]
+    before = sources.ptr[v + 1] - sources.ptr[v]
+    behind = readers.ptr[v + 1] - readers.ptr[v]
     if draw >= NEAR:
         choices = p.accelerators + (1 if p.cores else 0)
         return np.int64((draw - NEAR) / (1.0 - NEAR) * choices)
     e = int(draw / NEAR * (before + behind))
     near = v
     if e < before:
-        near = p.sources[p.source_ptr[v] + e]
+        near = sources.entries[sources.ptr[v] + e]
     elif before + behind > 0:
-        near = p.readers[p.reader_ptr[v] + e - before]
+        near = readers.entries[readers.ptr[v] + e - before]
     return np.int64(device_of[p.unit_of[near]])
 
 

@@ -170,7 +170,7 @@ class _Model:
         """Time of reading the output of operator u, on both sides."""
         p, model, k = self.p, self.model, self.p.accelerators
         own, cost = int(p.unit_of[u]), self._whole(float(p.transfer_time[u]))
-        readers = p.readers[p.reader_ptr[u] : p.reader_ptr[u + 1]].tolist()
+        readers = p.readers.row(u).tolist()
         elsewhere = sorted({int(p.unit_of[v]) for v in readers} - {own})
         leaves: list[IntVar] = []
         for d in range(k if elsewhere else 0):
@@ -218,7 +218,7 @@ def _deep_first(p: LatencyArrays) -> list[int]:
     following: list[list[int]] = [[] for _ in range(units)]
     waits = [0] * units
     for u in range(p.unit_of.size):
-        for v in p.readers[p.reader_ptr[u] : p.reader_ptr[u + 1]].tolist():
+        for v in p.readers.row(u).tolist():
             before, behind = int(p.unit_of[u]), int(p.unit_of[v])
             if before != behind:
                 following[before].append(behind)
@@ -360,7 +360,7 @@ def _walks(p: LatencyArrays, request: PlacementRequest) -> _Found | None:
     elif p.accelerators:
         rest = filled == p.accelerators
         starts["fill"] = np.where(rest, p.accelerators - 1, filled).astype(np.int32)
-    size = p.unit_of.size + p.readers.size
+    size = p.unit_of.size + p.readers.entries.size
     steps = min(request.evaluations * STEPS_PER_EVALUATION, MOST_WORK // size)
     steps = max(steps // (len(starts) * RESTARTS), 1)
     best: _Found | None = None
