@@ -212,23 +212,23 @@ FOREVER = np.int32(1 << 30)
 
 
 @lean_inner_njit
-def lay_out(step: StepArrays, place: Ints, room: Scratch, held: Longs) -> None:
+def lay_out(step: StepArrays, place: Ints, room: Scratch) -> None:
     """Numbers the copies and blocks of a placement, and counts who needs each block.
 
     Args:
         step: the problem and the box.
         place: `[N]`.
-        room: written: blocks, references, copies and what waits for channels.
-        held: `[D]`, written: bytes in memory from the beginning.
+        room: written: blocks, references, copies, what waits for channels, and bytes in memory from
+            the beginning.
     """
+    block_at, held = room.block_at, room.held
     values, devices = len(step.producer), len(held)
-    block_at = room.block_at
     block_at[:] = -1
     room.channels[:] = 0
     held[:] = 0
     for v in range(values):
         if step.producer[v] < 0:
-            _lie_ready(step, place, room.read_block, v, block_at, held)
+            _lie_ready(step, place, room, v)
     copies = 0
     for i in range(len(step.made)):
         v = step.made[i]
@@ -271,15 +271,13 @@ def lay_out(step: StepArrays, place: Ints, room: Scratch, held: Longs) -> None:
 
 
 @inlined_njit
-def _lie_ready(
-    step: StepArrays, place: Ints, read_block: Ints, v: int, seen: Ints, held: Longs
-) -> None:
-    """Takes memory for a weight on each device that reads it; leaves `seen` as it was, at -1."""
+def _lie_ready(step: StepArrays, place: Ints, room: Scratch, v: int) -> None:
+    """Takes memory for a weight on each device that reads it; leaves `block_at` at -1."""
     for r in range(step.reader_begin[v], step.reader_begin[v + 1]):
         d = place[step.readers[r]]
-        read_block[step.reader_read[r]] = -1
-        if seen[d] < 0:
-            seen[d] = 0
-            held[d] += step.value_bytes[v]
+        room.read_block[step.reader_read[r]] = -1
+        if room.block_at[d] < 0:
+            room.block_at[d] = 0
+            room.held[d] += step.value_bytes[v]
     for r in range(step.reader_begin[v], step.reader_begin[v + 1]):
-        seen[place[step.readers[r]]] = -1
+        room.block_at[place[step.readers[r]]] = -1

@@ -63,7 +63,7 @@ def simulate_all(
     """
     held = room.held
     for b in range(len(placements)):
-        lay_out(step, placements[b], room, held)
+        lay_out(step, placements[b], room)
         for d in range(len(held)):
             peaks[b, d] = held[d]
         seconds_by_device[:, b] = 0.0
@@ -79,53 +79,44 @@ def simulate_all(
 def _play(step: StepArrays, place: Ints, room: Scratch, tally: Tally, record: StepRecord) -> float:
     """Plays the events of one step, and returns when the last op ends."""
     devices = len(step.kind_of)
-    # What runs on each device and when it ends, and the same of what its channel carries.
-    doing, ends = room.doing, room.ends
-    doing[:] = -1
-    ends[:] = np.inf
+    room.doing[:] = -1
+    room.ends[:] = np.inf
     for n in range(len(place)):
         if step.waits[n] == 0:
             push(room, n, place[n], step.priority)
     now, finish, copies = 0.0, 0.0, 0
     while now < np.inf:
         finish = now
-        copies = _start(step, room, doing, ends, now, copies, tally, record)
+        copies = _start(step, room, now, copies, tally, record)
         now = np.inf
         for d in range(devices):
-            now = min(now, ends[0, d], ends[1, d])
+            now = min(now, room.ends[0, d], room.ends[1, d])
             room.marks[FRESH, d] = room.marks[END, d]
         if now < np.inf:
-            _end(step, place, room, doing, ends, now, tally.held)
+            _end(step, place, room, now)
     return finish
 
 
 @inlined_njit
-def _end(
-    step: StepArrays, place: Ints, room: Scratch, doing: Ints, ends: Floats, now: float, held: Longs
-) -> None:
+def _end(step: StepArrays, place: Ints, room: Scratch, now: float) -> None:
     """Ends what is due: ops, then copies, by device."""
-    for d in range(len(held)):
+    doing, ends = room.doing, room.ends
+    for d in range(len(room.held)):
         if ends[0, d] == now:
-            _end_op(step, place, room, doing[0, d], d, held)
+            _end_op(step, place, room, doing[0, d], d)
             doing[0, d], ends[0, d] = -1, np.inf
-    for d in range(len(held)):
+    for d in range(len(room.held)):
         if ends[1, d] == now:
-            _end_copy(step, place, room, doing[1, d], d, held)
+            _end_copy(step, place, room, doing[1, d], d)
             doing[1, d], ends[1, d] = -1, np.inf
 
 
 @inlined_njit
 def _start(
-    step: StepArrays,
-    room: Scratch,
-    doing: Ints,
-    ends: Floats,
-    now: float,
-    copies: int,
-    tally: Tally,
-    record: StepRecord,
+    step: StepArrays, room: Scratch, now: float, copies: int, tally: Tally, record: StepRecord
 ) -> int:
     """Starts ops on devices that are free, then copies; returns how many copies have started."""
+    doing, ends = room.doing, room.ends
     for d in range(len(step.kind_of)):
         if doing[0, d] < 0 and room.marks[FIRST, d] < room.marks[END, d]:
             n = pop(room, d, step.priority)
@@ -180,10 +171,10 @@ def _start_copy(
 
 
 @inlined_njit
-def _end_op(step: StepArrays, place: Ints, room: Scratch, n: int, d: int, held: Longs) -> None:
+def _end_op(step: StepArrays, place: Ints, room: Scratch, n: int, d: int) -> None:
     """Frees what the op read, and hands on what it made."""
     for r in range(step.read_begin[n], step.read_begin[n + 1]):
-        _release(step, room, int(room.read_block[r]), d, held)
+        _release(step, room, int(room.read_block[r]), d)
     for m in range(step.made_begin[n], step.made_begin[n + 1]):
         v = step.made[m]
         _wake(step, place, room, v, d)
@@ -196,14 +187,14 @@ def _end_op(step: StepArrays, place: Ints, room: Scratch, n: int, d: int, held: 
                 at -= 1
             room.sent[at] = c
             room.channels[1, d] += 1
-        _release(step, room, int(room.block[v]), d, held)
+        _release(step, room, int(room.block[v]), d)
 
 
 @inlined_njit
-def _end_copy(step: StepArrays, place: Ints, room: Scratch, copy: int, d: int, held: Longs) -> None:
+def _end_copy(step: StepArrays, place: Ints, room: Scratch, copy: int, d: int) -> None:
     """Frees what was copied, and hands on the copy."""
     v = room.copy_value[copy]
-    _release(step, room, int(room.block[v]), d, held)
+    _release(step, room, int(room.block[v]), d)
     _wake(step, place, room, v, room.copy_to[copy])
 
 
@@ -219,7 +210,7 @@ def _wake(step: StepArrays, place: Ints, room: Scratch, v: int, d: int) -> None:
 
 
 @inlined_njit
-def _release(step: StepArrays, room: Scratch, block: int, d: int, held: Longs) -> None:
+def _release(step: StepArrays, room: Scratch, block: int, d: int) -> None:
     """One that needs a block on a device needs it no more."""
     if block < 0:
         return
@@ -227,7 +218,7 @@ def _release(step: StepArrays, room: Scratch, block: int, d: int, held: Longs) -
     if room.references[block] == 0:
         values = len(step.producer)
         v = block if block < values else room.copy_value[block - values]
-        held[d] -= step.value_bytes[v]
+        room.held[d] -= step.value_bytes[v]
 
 
 @lean_njit
