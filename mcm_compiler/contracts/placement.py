@@ -73,7 +73,7 @@ class PlacementProblem(ReadOnlyArrays):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PlacementRequest(requests.SearchRequest[Ints]):
+class PlacementRequest(requests.SearchRequest):
     """Request to the search of a cost: candidates are placements, and the time limit is wall time.
 
     Attributes:

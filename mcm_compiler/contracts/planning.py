@@ -45,17 +45,16 @@ MOST_COMBINATIONS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PlanRequest(SearchRequest[ParallelPlan]):
+class PlanRequest(SearchRequest):
     """Request to a planner: candidates are combinations of degrees. It has the seed of the options.
-
-    `start` is a plan of the same model and options, for this target or one with less. A planner
-    that looks at it answers with nothing slower.
 
     Attributes:
         model: prepared; left unchanged.
         name: as the user calls the model.
         target: a package of chips or a cluster.
         options: of the plan.
+        start: a plan of the same model and options, for this target or one with less, or None. A
+            planner that looks at it answers with nothing slower.
     """
 
     model: ir.Model
@@ -63,6 +62,7 @@ class PlanRequest(SearchRequest[ParallelPlan]):
     target: Described
     options: PlanOptions
     evaluations: int = MOST_COMBINATIONS
+    start: ParallelPlan | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -189,21 +189,19 @@ def silent(_text: str) -> None:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SearchRequest(Generic[T]):
-    """Limits and inputs that every search has; settings of single searches are their own options.
+class SearchRequest:
+    """Limits that every search has; settings of single searches are their own options.
 
     Attributes:
         evaluations: candidates that it may evaluate.
         seed: of everything random.
         budget_s: time limit, or None; with one, results need not be reproducible.
-        start: a known candidate to start from, or None.
         progress: called with a description of each step as it begins.
     """
 
     evaluations: int
     seed: int = 0
     budget_s: float | None = None
-    start: T | None = None
     progress: Callable[[str], None] = silent
 
 

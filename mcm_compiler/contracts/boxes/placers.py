@@ -21,7 +21,7 @@ Simulate = Callable[[StepProblem, StepConditions], StepEvaluator]
 
 
 @dataclass(frozen=True, eq=False)
-class PlacerRequest(SearchRequest[Ints]):
+class PlacerRequest(SearchRequest):
     """Request to a placer: candidates are placements, and the time limit is wall time.
 
     Attributes:
@@ -33,6 +33,7 @@ class PlacerRequest(SearchRequest[Ints]):
             simulate count as evaluations. Those of coarse steps, whose ops represent many each,
             are reported as the figure `coarse evaluations`.
         order: of queues, as the placer's evaluator simulates them.
+        start: a known placement to start from, or None.
     """
 
     problem: StepProblem
@@ -40,6 +41,7 @@ class PlacerRequest(SearchRequest[Ints]):
     evaluator: StepEvaluator
     simulate: Simulate | None = None
     order: QueueOrder = "fifo"
+    start: Ints | None = None
 
 
 @dataclass(frozen=True, eq=False)

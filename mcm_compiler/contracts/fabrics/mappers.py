@@ -13,7 +13,7 @@ from mcm_compiler.contracts.requests import SearchAnswer, SearchRequest
 
 
 @dataclass(frozen=True, eq=False)
-class MapperRequest(SearchRequest[Mappings]):
+class MapperRequest(SearchRequest):
     """Request to a mapper: candidates are mappings that it asks the model about.
 
     The time limit is CPU time of the thread.

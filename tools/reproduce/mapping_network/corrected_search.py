@@ -16,8 +16,7 @@ import numpy as np
 from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
 from mcm_compiler.text.option_fields import above, checked, from_to
-from mcm_passes.families.fabric.annealing.annealing import Annealing
-from mcm_passes.families.fabric.annealing.chains import Chains, Spending, cool_down
+from mcm_passes.families.fabric.annealing.annealing import Annealing, Chains, Spending, cool_down
 from mcm_passes.families.fabric.annealing.walkers import BatchedWalks, Walkers
 from mcm_passes.families.fabric.routing_trees import Tables
 

@@ -33,10 +33,9 @@ class RandomMapper:
     def map(self, request: MapperRequest) -> MapperAnswer:
         """See `mcm_compiler.contracts.fabrics.mappers.Mapper`; raises as annealing does."""
         begin = time.thread_time()
-        measured.legal_start(request)
         problem, fabric, model = request.problem, request.fabric, request.model
         rng = seeded_generator(request.seed, "random mappings")
-        pool = random_mappings(problem, fabric, 1, rng) if request.start is None else request.start
+        pool = random_mappings(problem, fabric, 1, rng)
         costs = measured.asked_costs(model, pool)
         spent, history = 1, [(1, float(costs[0]))]
         while spent < request.evaluations and _in_time(begin, request):

@@ -5,6 +5,9 @@ slower than others. More measurements are worth little on the next best candidat
 each other. Here a walk goes some thousand moves from the mapping that the search is at. Its best
 mapping, but for where it began, is one proposal, which is kept or not by its measured period
 (surrogate transitions: Liu 2001, *Monte Carlo Strategies in Scientific Computing*, 9.4.3).
+
+Walks of fabrics are apart from those of packages and hosts: a mapping is one site per unit and one
+turn per stream, and moves keep each kind of unit on sites of its kind.
 """
 
 from __future__ import annotations
@@ -13,21 +16,141 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.text.option_fields import above, at_least, checked, from_to
 from mcm_passes.families.fabric.annealing import measured
-from mcm_passes.families.fabric.annealing.chains import Chains, Cooling, Spending, cool_down
 from mcm_passes.families.fabric.annealing.starts import built_mappings
 from mcm_passes.families.fabric.annealing.walkers import BatchedWalks, Leg, MoveShares, Walkers
 from mcm_passes.families.fabric.formulas.analytic import HasFormula
 from mcm_passes.families.fabric.routing_trees import Tables, tables_of
+
+
+class Chains(Protocol):
+    """Several walks."""
+
+    evaluations: int
+    """That they have taken so far."""
+
+    @property
+    def costs(self) -> Floats:
+        """`[C]`, of the mappings where walks are."""
+        ...
+
+    @property
+    def best_costs(self) -> Floats:
+        """`[C]`, of the best mapping that each has seen."""
+        ...
+
+    @property
+    def best_mappings(self) -> Mappings:
+        """The best mapping that each has seen."""
+        ...
+
+    def go(self, evaluations: int, leg: Leg) -> None:
+        """All of them walk on, for about this many evaluations together."""
+        ...
+
+    def forget(self) -> None:
+        """Forget the best that walks have seen so far; the next that they keep is the best."""
+        ...
+
+    def join(self, loser: int, winner: int) -> None:
+        """A walk goes on from where another one is; it keeps what it has seen itself."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cooling:
+    """How walks cool down together.
+
+    Attributes:
+        hot: temperature at the begin, as a share of the cost.
+        cold: at the end; between them geometric.
+        legs: after each of which losers join winners.
+        joining: share of walks that join others after each leg.
+        widest: switches that a unit may go at the begin; 1 at the end.
+    """
+
+    hot: float
+    cold: float
+    legs: int
+    joining: float
+    widest: float
+
+
+class Spending(NamedTuple):
+    """Evaluations of all walks together, at most, and CPU time from now on, or None."""
+
+    evaluations: int
+    left_s: float | None
+
+
+PILOT = 256
+"""Evaluations by which the rate is measured where CPU time is limited."""
+
+
+def cool_down(chains: Chains, cooling: Cooling, spending: Spending) -> list[tuple[int, float]]:
+    """Lets walks cool down; after each leg the worst go on from where the best are.
+
+    Aldous and Vazirani 1994, *"Go with the winners" algorithms*.
+
+    Args:
+        chains: the walks.
+        cooling: see there.
+        spending: what they may take.
+
+    Returns:
+        Pairs of evaluations and the best cost by then, ascending.
+    """
+    history = [(chains.evaluations, float(chains.best_costs.min()))]
+    first = Leg(0, cooling.hot, cooling.hot, cooling.widest, cooling.widest)
+    evaluations, left_s = spending
+    if left_s is not None:
+        evaluations = min(evaluations, _affordable(chains, first, left_s))
+    left = max(evaluations - chains.evaluations, 0)
+    if left == 0:
+        return history
+    fall = (cooling.cold / cooling.hot) ** (1.0 / cooling.legs)
+    close = (1.0 / cooling.widest) ** (1.0 / cooling.legs)
+    heat, reach = cooling.hot, cooling.widest
+    for number in range(cooling.legs):
+        each = max((evaluations - chains.evaluations) // (cooling.legs - number), 0)
+        if each == 0:
+            continue
+        chains.go(each, Leg(0, heat, heat * fall, reach, reach * close))
+        heat, reach = heat * fall, reach * close
+        _join(chains, cooling.joining)
+        history.append((chains.evaluations, float(chains.best_costs.min())))
+    return history
+
+
+def _join(chains: Chains, share: float) -> None:
+    order = np.argsort(chains.costs, kind="stable")
+    for rank in range(int(share * len(order))):
+        chains.join(int(order[-1 - rank]), int(order[rank]))
+
+
+def _affordable(chains: Chains, leg: Leg, budget_s: float) -> int:
+    """Evaluations within a CPU time, which begins now."""
+    begin = time.thread_time()
+    before = chains.evaluations
+    # What is compiled at the first call would spoil the rate.
+    chains.go(1, leg)
+    timed = time.thread_time()
+    warm = chains.evaluations
+    chains.go(PILOT, leg)
+    now = time.thread_time()
+    rate = (chains.evaluations - warm) / max(now - timed, 1e-6)
+    return max(before + int(rate * (budget_s - (now - begin))), chains.evaluations)
+
 
 STIRRED = 0.67
 """Switches that a unit may go when a walk begins that refines, as a share of the longer side."""
@@ -86,15 +209,14 @@ class Annealing:
         """See `mcm_compiler.contracts.fabrics.mappers.Mapper`.
 
         Raises:
-            CompileError: MCM-M040 or M041 for a model that answers no periods; MCM-M042 for a
-                start that is no mapping of the problem.
+            CompileError: MCM-M040 or M041 for a model that answers no periods.
         """
         begin = time.thread_time()
-        measured.legal_start(request)
         problem, fabric, model = request.problem, request.fabric, request.model
         rng = seeded_generator(request.seed, "annealing of mappings")
         tables = tables_of(problem, fabric)
-        starts = self._starts(tables, request, rng)
+        walks = max(min(self.chains, request.evaluations), 1)
+        starts = built_mappings(problem, tables, walks, rng)
         cost_s = measured.time_of_measurement(request, starts[0])
         kept_back = int(self.refining * request.evaluations)
         # A walk that refines has two evaluations at least.
@@ -108,11 +230,6 @@ class Annealing:
         spent = history[-1][0]
         rate = spent / max(time.thread_time() - begin, 1e-6)
         candidates = measured.distinct(chains.best_mappings, chains.best_costs, measurements)
-        if request.start is not None and measurements > 1:
-            kept = Mappings(
-                candidates.site[: measurements - 1], candidates.turn[: measurements - 1]
-            )
-            candidates = Mappings.stacked([kept, request.start])
         found = MapperAnswer(
             candidates[0],
             f"annealing by {type(model).__name__}",
@@ -130,8 +247,8 @@ class Annealing:
             allowance = Allowance(rest, steps, begin + request.budget_s, cost_s)
         reach = max(STIRRED * max(fabric.rows, fabric.cols), 1.0)
         leg = Leg(0, self.stirring, self.stirring, reach, reach)
-        walks = self._walks(model, tables, rng)
-        return refined_answer(answer, walks, measuring(request), allowance, leg, rng)
+        walk = self._walks(model, tables, rng)
+        return refined_answer(answer, walk, measuring(request), allowance, leg, rng)
 
     def _searched(
         self,
@@ -160,13 +277,6 @@ class Annealing:
     @property
     def _shares(self) -> MoveShares:
         return MoveShares(self.turn, self.near)
-
-    def _starts(self, tables: Tables, request: MapperRequest, rng: np.random.Generator) -> Mappings:
-        """Where walks begin."""
-        count = max(min(self.chains, request.evaluations), 1)
-        if request.start is not None:
-            return Mappings.stacked([request.start] * count)
-        return built_mappings(request.problem, tables, count, rng)
 
     def _shared(
         self, request: MapperRequest, walks: int, refining: float, cost_s: float, begin: float

@@ -9,7 +9,6 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Mappings
-from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.diagnostics import CompileError
@@ -21,22 +20,6 @@ def distinct(mappings: Mappings, costs: Floats, most: int) -> Mappings:
     _, first = np.unique(both, axis=0, return_index=True)
     order = first[np.argsort(costs[first], kind="stable")][: max(most, 1)]
     return Mappings(mappings.site[order], mappings.turn[order])
-
-
-def legal_start(request: MapperRequest) -> None:
-    """Refuses a start that is no mapping of the problem.
-
-    Raises:
-        CompileError: MCM-M042.
-    """
-    problem, start = request.problem, request.start
-    faults = faults_of_mapping(problem, request.fabric, start) if start is not None else []
-    if faults or (start is not None and len(start) != 1):
-        raise CompileError.of(
-            "MCM-M042",
-            "; ".join(faults) if faults else "a start is one mapping",
-            at=f"the mapping that the search of {problem.name} should start from",
-        )
 
 
 def time_of_measurement(request: MapperRequest, start: Mappings) -> float:

@@ -24,7 +24,7 @@ from mcm_passes.families.fabric.routing_trees import Routed, Tables, flip, move,
 
 
 class Walkers:
-    """C walks, each of its own state; see `chains.Chains` for what its methods are for."""
+    """C walks, each of its own state; see `annealing.Chains` for what its methods are for."""
 
     def __init__(
         self, formula: Formula, starts: Mappings, shares: MoveShares, rng: np.random.Generator
@@ -263,7 +263,7 @@ MOST_AT_ONCE = 16
 
 
 class BatchedWalks:
-    """C walks of one model; see `chains.Chains` for what its methods are for."""
+    """C walks of one model; see `annealing.Chains` for what its methods are for."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from mcm_passes.families.fabric.annealing.starts import random_mappings
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips, WireLength
 from tests.generators.mapping_doubles import PluginModel, SumJudge
 from tests.generators.random_fabrics import drawn_problem
-from tests.generators.small_fabric import legal_mappings, small_fabric, small_problem
+from tests.generators.small_fabric import small_fabric, small_problem
 
 
 def mapped(mapper: Mapper, problem, fabric, model, judge=None, **asked: Any) -> MapperAnswer:
@@ -109,19 +109,6 @@ def test_cpu_time_limits_the_search() -> None:
     answer = mapped(Annealing(), problem, fabric, prepared, **request)
     assert 0.05 < time.thread_time() - begin < 0.6
     assert answer.evaluations > 1000
-
-
-def test_a_start_is_kept_where_nothing_better_is_found() -> None:
-    problem, fabric = drawn_problem(11), small_fabric(6, 6)
-    prepared = RoundTrips().prepared(problem, fabric)
-    start = legal_mappings(problem, fabric, 1, np.random.default_rng(0))
-    request: dict[str, Any] = {"evaluations": 1, "measurements": 0, "start": start}
-    answer = mapped(Annealing(), problem, fabric, prepared, **request)
-    np.testing.assert_array_equal(answer.mapping.site, start.site)
-    low = Mappings(np.sort(start.site) * 0, start.turn)
-    with pytest.raises(CompileError) as caught:
-        mapped(Annealing(), problem, fabric, prepared, start=low)
-    assert caught.value.diagnostics[0].code == "MCM-M042"
 
 
 NONSENSE: tuple[tuple[Callable[[Floats], object], str], ...] = (
