@@ -51,7 +51,7 @@ def row(model: str, target: str) -> dict[str, Any]:
     return {
         "model": model,
         "target": target,
-        "cost_model": found.partition.cost_model,
+        "cost_model": found.target.cost_model().name,
         "analytic_us": round(analytic_s * 1e6, 4),
         "simulated_us": round(simulated_s * 1e6, 4),
         "ratio": round(simulated_s / analytic_s, 4),

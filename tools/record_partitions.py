@@ -197,7 +197,7 @@ def measured(case: Case) -> dict[str, Any]:
 
     def solve_one(one: PartitionProblem, left: Budget) -> Partition:
         rng = seeded_generator(0, "partition")
-        return solve(one, strategy, rng, left, strategy_text=case.label, cost_model="")
+        return solve(one, strategy, rng, left, strategy_text=case.label)
 
     try:
         # The evaluator plays the package as the target describes it, so that it has a word only

@@ -114,6 +114,7 @@ def certificate_of(
     legal: Legalization,
     replication: Replication,
     *,
+    cost_model: str,
     devices: int,
     pins: tuple[tuple[str, int], ...],
     divisions: DivisionBound | None = None,
@@ -125,6 +126,7 @@ def certificate_of(
         partition: its answer, with the bound.
         legal: what legalisation added.
         replication: pipelines side by side.
+        cost_model: name of the model that periods and bounds come from.
         devices: chips that the user gave for all pipelines.
         pins: the user's, as in `CompileOptions`.
         divisions: the bound over all divisions, where there is one.
@@ -134,7 +136,7 @@ def certificate_of(
         placement=partition.chip_of,
         period_s=partition.period_s,
         problem_model=DEFAULT_PROBLEM_MODEL,
-        cost_model=partition.cost_model,
+        cost_model=cost_model,
         scope=ClaimScope(
             devices=devices,
             pipelines=replication.replicas,

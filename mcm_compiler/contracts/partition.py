@@ -353,8 +353,6 @@ class Partition:
         period_s: period under the analytic model, clones and relays included.
         bound: proven under the same model.
         strategy: text form of the strategy that found it.
-        routing: the rule it is valid under.
-        cost_model: name of the model that `period_s` and `bound` come from.
         found_by: the member of a portfolio that found it; empty if there is none.
         learned: as in `Outcome`.
         figures: its figures under an objective other than the plain period; else None.
@@ -364,8 +362,6 @@ class Partition:
     period_s: float
     bound: LowerBound
     strategy: str
-    routing: Routing
-    cost_model: str
     found_by: str = ""
     learned: LearnedGain | None = None
     figures: ObjectiveFigures | None = None

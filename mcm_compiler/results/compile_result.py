@@ -125,6 +125,7 @@ class CompileResult(Shown):
             self.partition,
             LEGALIZATION.find(self.model) or Legalization(),
             replication,
+            cost_model=self.target.cost_model().name,
             devices=devices,
             pins=self.options.pins,
             divisions=DIVISION_BOUND.find(self.model),

@@ -183,8 +183,6 @@ def example_result(folder: Path | None = None) -> CompileResult:
             period_s=121e-6,
             bound=LowerBound(110e-6, "total work / 3 chips", "total_work"),
             strategy="portfolio",
-            routing="relay",
-            cost_model="roofline",
             found_by="local_search",
         ),
         chips=tuple(

@@ -37,7 +37,7 @@ def answered(problem: PartitionProblem, objective: Objective) -> tuple[float, fl
         budget = Budget(objective=sought)
         solver, strategy = (solve, Ideals()) if sought.aim == "period" else (solve_for, Frontier())
         rng = np.random.default_rng(0)
-        found = solver(shared, strategy, rng, budget, strategy_text="exact", cost_model="roofline")
+        found = solver(shared, strategy, rng, budget, strategy_text="exact")
         return Solved(found, True, lambda: found.period_s)
 
     try:

@@ -35,7 +35,6 @@ class ObjectiveRun:
     Attributes:
         strategy: the strategy.
         text: its text form.
-        cost_model: name of the model that costs come from.
         given: whether the placement is given, and nothing is searched.
         alone: whether the strategy alone shall answer: it is given, or was named by the user.
         known: partitions on all chips that were found before.
@@ -43,7 +42,6 @@ class ObjectiveRun:
 
     strategy: PartitionStrategy
     text: str
-    cost_model: str
     given: bool
     alone: bool
     known: tuple[Ints, ...] = ()
@@ -77,7 +75,6 @@ class ObjectiveRun:
         def solve_one(shared: PartitionProblem, pipelines: int, objective: Objective, /) -> Solved:
             budget = budgets.of(shared, pipelines, objective=objective, known=self.known)
             proven, plain = _FirstProof(), objective.aim == "period"
-            texts = {"strategy_text": self.text, "cost_model": self.cost_model}
             if plain and not self.alone:
                 first = first_planned(shared, budget.evaluator)
                 budget = replace(budget, known=() if first is None else (first.chip_of,))
@@ -86,14 +83,15 @@ class ObjectiveRun:
                 # A generator each, so that no number of pipelines depends on those before it.
                 rng = context.rng("partition")
                 solver = solve if plain else solve_for
-                return proven.kept(solver(one, self.strategy, rng, left, **texts))
+                return proven.kept(solver(one, self.strategy, rng, left, strategy_text=self.text))
 
             def given(
                 one: PartitionProblem, chip_of: Ints, bound: LowerBound | None, /
             ) -> Partition:
                 if plain:
-                    return given_answer(one, chip_of, bound, **texts)
-                return proven.kept(given_for(one, chip_of, bound, objective=objective, **texts))
+                    return given_answer(one, chip_of, bound, strategy_text=self.text)
+                found = given_for(one, chip_of, bound, objective=objective, strategy_text=self.text)
+                return proven.kept(found)
 
             return solved(
                 shared,

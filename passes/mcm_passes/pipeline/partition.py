@@ -195,18 +195,17 @@ class PartitionPass(Pass):
             context.report(note)
         if given is not None:
             strategy, text = given, given.name
-        cost_model = context.target.cost_model().name
 
         def solve_one(one: PartitionProblem, left: Budget) -> Partition:
             rng = context.rng("partition")
-            return solve(one, strategy, rng, left, strategy_text=text, cost_model=cost_model)
+            return solve(one, strategy, rng, left, strategy_text=text)
 
         budgets = replica_search.Budgets(problem, context, level, text)
         evaluator = evaluator or evaluator_of(model, problem, context.target)
         _warn_without(evaluator, strategy, context)
         budgets = replace(budgets, evaluator=evaluator)
 
-        answering = partial(given_answer, strategy_text=text, cost_model=cost_model)
+        answering = partial(given_answer, strategy_text=text)
         starts = _starts(problem, context, given)
         alone = given is not None or not self._by_level(options)
 
@@ -226,7 +225,7 @@ class PartitionPass(Pass):
         if not options.goal.plain:
             from mcm_passes.pipeline.objective_run import ObjectiveRun
 
-            goal = ObjectiveRun(strategy, text, cost_model, given is not None, alone, known)
+            goal = ObjectiveRun(strategy, text, given is not None, alone, known)
             problem = goal.prepared(problem, model, context, plan)
             return goal.found(problem, context, budgets)
         chosen = chosen if keep_states else _unplaced(chosen)

@@ -98,7 +98,7 @@ def run_strategy(
 
     def solve_one(problem: PartitionProblem, left: Budget) -> Partition:
         rng = seeded_generator(seed, "partition")
-        return solve(problem, strategy, rng, left, strategy_text=text, cost_model="")
+        return solve(problem, strategy, rng, left, strategy_text=text)
 
     with Meter() as meter:
         partition = solve_with_plans(case.problem, solve_one, budget)

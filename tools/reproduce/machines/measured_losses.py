@@ -244,7 +244,7 @@ def periods(model: Model, others: Others, chips: int) -> Record:
     def period_s(kernel_s: Floats) -> float:
         found = solve(
             under(kernel_s), strategy_of(STRATEGY), seeded_generator(0, STRATEGY), Budget(),
-            strategy_text=STRATEGY, cost_model="table",
+            strategy_text=STRATEGY,
         )  # fmt: skip
         return float(period_of(found.chip_of))
 

@@ -66,7 +66,6 @@ def _searched(study: StudyProblem, strategy: str, budget: Budget, seed: int) -> 
         np.random.default_rng(seed),
         budget,
         strategy_text=strategy,
-        cost_model="",
     )
     return {
         "baseline_s": study.baseline_s,

@@ -101,7 +101,7 @@ class LoweredEvaluator:
     def _lowered(self, chip_of: Ints) -> LoweredProgram:
         problem, model = self.problem, kept_copy(self.model)
         none = LowerBound(0.0, "none is sought")
-        partition = Partition(chip_of, 0.0, none, "", problem.routing, "")
+        partition = Partition(chip_of, 0.0, none, "")
         legalize(model, problem, partition, FUSION_PLAN.get(self.model))
         mark_host_ops(model.graph, self.target.cost_model())
         chips, wires = split(model, CHIP, kept_states(model, problem))

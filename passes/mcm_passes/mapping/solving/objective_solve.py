@@ -79,7 +79,6 @@ def solve_for(
     budget: Budget,
     *,
     strategy_text: str,
-    cost_model: str,
 ) -> Partition:
     """The partition that a strategy finds for the budget's objective, with its figures and bounds.
 
@@ -89,7 +88,6 @@ def solve_for(
         rng: its source of randomness.
         budget: what it may spend, with the objective.
         strategy_text: text form of the strategy, for the report.
-        cost_model: name of the model that the problem's costs come from.
 
     Raises:
         CompileError: MCM-P060 and P061 as `require_able`, MCM-P062 where nothing answers in time,
@@ -107,7 +105,7 @@ def solve_for(
         outcome = _without_limit(problem, mapping, by, rng, budget, outcome)
     if outcome.chip_of is None:
         raise CompileError(not_found(problem, strategy_text, outcome))
-    return _answer(problem, objective, outcome, bound, strategy_text, cost_model)
+    return _answer(problem, objective, outcome, bound, strategy_text)
 
 
 def given_for(
@@ -117,7 +115,6 @@ def given_for(
     *,
     objective: Objective,
     strategy_text: str,
-    cost_model: str,
 ) -> Partition:
     """The answer that a partition is whose memory was planned, with its figures and bounds.
 
@@ -127,7 +124,6 @@ def given_for(
         bound: on the period, which `objective` is not; the bound of the objective is derived.
         objective: what is asked for.
         strategy_text: as in `solve_for`.
-        cost_model: likewise.
 
     Raises:
         CompileError: MCM-P008 where the partition is not what the objective asks for.
@@ -140,7 +136,7 @@ def given_for(
         reason = f"what is found without a search is not {objective}"
         raise CompileError(not_found(problem, strategy_text, Outcome(None, 0, reason)))
     least = mapping.objective_bound(problem, objective)
-    return _answer(needed, objective, outcome, least, strategy_text, cost_model)
+    return _answer(needed, objective, outcome, least, strategy_text)
 
 
 def _answer(
@@ -149,7 +145,6 @@ def _answer(
     outcome: Outcome,
     bound: LowerBound,
     strategy_text: str,
-    cost_model: str,
 ) -> Partition:
     """The partition of an outcome with its figures.
 
@@ -160,9 +155,7 @@ def _answer(
     assert isinstance(mapping, KnowsObjectives), "it was asked for the bound"
     period = lower_bound(problem)
     unbound = dataclasses.replace(outcome, bound=None)
-    plain = checked_answer(
-        problem, unbound, period, strategy_text=strategy_text, cost_model=cost_model
-    )
+    plain = checked_answer(problem, unbound, period, strategy_text)
     value = float(mapping.objective_values(problem, objective)(plain.chip_of))
     if not np.isfinite(value):
         raise CompileError.of(

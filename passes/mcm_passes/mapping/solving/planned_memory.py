@@ -327,7 +327,7 @@ def _first_answer(
 ) -> Partition:
     period_s = evaluate(problem, chip_of).period_s
     bound = bound or LowerBound(0.0, "none is sought")
-    return Partition(chip_of, period_s, bound, "first", problem.routing, "")
+    return Partition(chip_of, period_s, bound, "first")
 
 
 def overflows(problem: PartitionProblem, found: Partition, budget: Budget) -> bool:

@@ -24,7 +24,6 @@ def solve(
     budget: partition.Budget,
     *,
     strategy_text: str,
-    cost_model: str,
 ) -> partition.Partition:
     """The partition that `strategy` finds, checked against the rules, with its bound.
 
@@ -34,7 +33,6 @@ def solve(
         rng: its source of randomness.
         budget: what it may spend.
         strategy_text: text form of the strategy, for the report.
-        cost_model: name of the model that the problem's costs come from.
 
     Raises:
         CompileError: MCM-P002 if nothing is to be placed, MCM-P005 or P015 if a unit alone exceeds
@@ -53,18 +51,14 @@ def solve(
     outcome = answer_of(strategy_text, adapted, problem, periods_of(problem), rng, budget)
     if outcome.chip_of is None:
         raise CompileError(not_found(problem, strategy_text, outcome))
-    return checked_answer(
-        problem, outcome, bound, strategy_text=strategy_text, cost_model=cost_model
-    )
+    return checked_answer(problem, outcome, bound, strategy_text)
 
 
 def checked_answer(
     problem: partition.PartitionProblem,
     outcome: partition.Outcome,
     bound: partition.LowerBound,
-    *,
     strategy_text: str,
-    cost_model: str,
 ) -> partition.Partition:
     """The partition that an outcome has, compared with the rules and against bounds on the period.
 
@@ -74,7 +68,6 @@ def checked_answer(
             something else.
         bound: the best that is known otherwise.
         strategy_text: who found it.
-        cost_model: name of the model that the problem's costs come from.
 
     Raises:
         CompileError: MCM-P009 for one that breaks a rule, or is faster than its own bound.
@@ -104,8 +97,6 @@ def checked_answer(
         period_s=result.period_s,
         bound=bound,
         strategy=strategy_text,
-        routing=problem.routing,
-        cost_model=cost_model,
         found_by=outcome.found_by,
         learned=outcome.learned,
     )
@@ -117,7 +108,6 @@ def given_answer(
     bound: partition.LowerBound | None,
     *,
     strategy_text: str,
-    cost_model: str,
 ) -> partition.Partition:
     """The answer that a partition is whose memory was planned, whatever its estimate.
 
@@ -126,7 +116,6 @@ def given_answer(
         chip_of: a partition from before the search.
         bound: on the period of all partitions; None for that of the problem.
         strategy_text: the strategy that searched.
-        cost_model: name of the model that the problem's costs come from.
 
     Raises:
         CompileError: as `checked_answer`.
@@ -135,8 +124,7 @@ def given_answer(
         problem.at_need(),
         partition.Outcome(chip_of, 0, found_by="first look"),
         bound or lower_bound(problem),
-        strategy_text=strategy_text,
-        cost_model=cost_model,
+        strategy_text,
     )
     period_s = evaluate(problem, found.chip_of).period_s
     return dataclasses.replace(found, period_s=period_s)

@@ -200,12 +200,11 @@ def soonest(built: Candidate) -> tuple[Periods, Ints | None]:
     A limit on the latency is soon enough.
     """
     strategy, text = runnable(LATENCY_STRATEGY)
-    rng, name = built.context.rng("partition"), built.context.target.cost_model().name
+    rng = built.context.rng("partition")
     limit_s = built.context.options.goal.max_latency_s
     budget = Budget(objective=Objective("latency"), enough_s=limit_s or 0.0)
-    texts = {"strategy_text": text, "cost_model": name}
     try:
-        found = solve_for(built.problem, strategy, rng, budget, **texts)
+        found = solve_for(built.problem, strategy, rng, budget, strategy_text=text)
     except CompileError:
         return Periods(inf, inf, 0.0), None
     assert found.figures is not None

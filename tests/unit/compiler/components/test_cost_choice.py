@@ -293,7 +293,7 @@ def test_the_simulator_plays_what_the_search_is_charged_for() -> None:
     durations = {k.duration_s for chip in result.program.chips for k in chip.kernels}
     assert durations == {1e-6}
     assert result.simulation.period_s >= result.partition.bound.seconds
-    assert result.partition.cost_model == "flat"
+    assert result.target.cost_model().name == "flat"
     assert result.simulation.period_s == pytest.approx(result.partition.period_s)
 
 
@@ -520,7 +520,7 @@ def test_a_target_in_memory_is_compiled_with_the_cost_model_that_its_description
     options = CompileOptions(replicas=1, chips=2, inferences=8)
     result = compile_model("zoo:bert-tiny", target, options, output=tmp_path / "out")
     assert result.partition is not None
-    assert result.partition.cost_model == "flat"
+    assert result.target.cost_model().name == "flat"
     found = check_folder(tmp_path / "out", seeds=(0,))
     assert found.diagnostics == ()
     assert found.holds

@@ -102,7 +102,7 @@ def test_half_of_a_resource_is_never_faster(
     if chosen == "copies":
         assert "parallelize{chips=8,search=false}" in found.pipeline
     else:
-        assert found.options.cost_model == found.partition.cost_model == "cycles{rows=0.5}"
+        assert found.options.cost_model == found.target.cost_model().name == "cycles{rows=0.5}"
     assert check_folder(tmp_path / "out").holds
     # What was chosen are options of the compile: the same without sensitivities.
     options = replace(given, passes=found.pipeline, cost_model=found.options.cost_model)

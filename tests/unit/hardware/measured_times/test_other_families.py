@@ -45,7 +45,7 @@ def test_a_mesh_is_compiled_and_checked_with_measured_times(mesh: Path) -> None:
     assert result.partition is not None
     assert result.simulation is not None
     assert result.program is not None
-    assert result.partition.cost_model == "table"
+    assert result.target.cost_model().name == "table"
     durations = {k.name: k.duration_s for chip in result.program.chips for k in chip.kernels}
     assert durations["/fc/Gemm"] == 2e-4
     assert result.simulation.period_s >= result.partition.bound.seconds

@@ -85,7 +85,6 @@ def test_the_three_passes_place_legalise_and_split(model):
     run(model, "partition,legalize,split", partitioner="dp")
     partition = PARTITION.get(model)
     assert partition.strategy == "dp"
-    assert partition.cost_model == "one microsecond"
     assert PARTITION_PROBLEM.get(model).names == ("Relu_0", "Neg_1", "Exp_2", "Add_3")
     # One op a chip, and 'a' passed on twice.
     assert partition.period_s == pytest.approx(1.1e-6)
@@ -117,7 +116,7 @@ def test_a_level_stands_for_a_strategy_unless_one_is_named(model, level, strateg
 
 def test_the_routing_comes_from_the_options(model):
     run(model, "partition", routing="strict")
-    assert PARTITION.get(model).routing == "strict"
+    assert PARTITION_PROBLEM.get(model).routing == "strict"
     assert PARTITION.get(model).num_chips_used == 2
 
 

@@ -182,9 +182,7 @@ def run_chain(chips, wires, feeds):
 def partition_of(problem, chip_of):
     result = evaluate(problem, np.array(chip_of, dtype=np.int32))
     assert result.valid, result.violations
-    return Partition(
-        result.chip_of, result.period_s, LowerBound(1e-9, ""), "hand", problem.routing, "unit"
-    )
+    return Partition(result.chip_of, result.period_s, LowerBound(1e-9, ""), "hand")
 
 
 def spread(problem, num_chips):

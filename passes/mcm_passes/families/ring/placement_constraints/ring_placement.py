@@ -51,7 +51,6 @@ class RingPlacement:
             seeded_generator(request.seed, f"placement/{text}"),
             request.budget,
             strategy_text=text,
-            cost_model=self.name,
         )
         device_of = with_free(problem, groups, found.chip_of, found.chip_of)
         if violations := device_loads(problem, device_of, request.rule).violations:

@@ -133,7 +133,7 @@ def test_a_strategy_within_another_is_named(problem: PartitionProblem, start: st
     Odd.answer = staticmethod(lambda p, _: _raise(RuntimeError("lost")))
     rng = np.random.default_rng(0)
     with pytest.raises(CompileError) as caught:
-        solve(problem, strategy_of(start), rng, Budget(100), strategy_text=start, cost_model="m")
+        solve(problem, strategy_of(start), rng, Budget(100), strategy_text=start)
     assert fault(caught).message == "partition strategy 'test_odd' failed: RuntimeError: lost"
 
 

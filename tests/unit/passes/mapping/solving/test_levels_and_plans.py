@@ -81,12 +81,7 @@ class Planner:
 
 def solver(one, budget=None):
     return solve(
-        one,
-        ContiguousDp(),
-        np.random.default_rng(0),
-        budget or Budget(),
-        strategy_text="dp",
-        cost_model="test",
+        one, ContiguousDp(), np.random.default_rng(0), budget or Budget(), strategy_text="dp"
     )
 
 

@@ -164,7 +164,7 @@ def _solve(periods: dict[int, float | None], asked: list[int]) -> Any:
         seconds = periods[shared.num_chips]
         bound = LowerBound(0.0, "none")
         chip_of = np.zeros(shared.num_units, np.int32)
-        found = Partition(chip_of, seconds or 1.0, bound, "dp", shared.routing, "roofline")
+        found = Partition(chip_of, seconds or 1.0, bound, "dp")
         return Solved(found, seconds is not None, lambda: seconds or float("inf"))
 
     return solve

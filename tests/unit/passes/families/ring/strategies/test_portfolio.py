@@ -37,7 +37,7 @@ def test_the_answer_tells_of_it(branches):
     rng = np.random.default_rng(0)
     budget = Budget(500, effort_s=0.1)
     for strategy, expected in ((Portfolio(("dp",)), "dp"), (strategy_of("dp"), "")):
-        found = solve(problem, strategy, rng, budget, strategy_text="s", cost_model="m")
+        found = solve(problem, strategy, rng, budget, strategy_text="s")
         assert found.found_by == expected
 
 
