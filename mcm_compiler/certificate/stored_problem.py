@@ -17,11 +17,10 @@ import numpy.typing as npt
 
 from mcm_compiler.contracts.partition import IN_A_WEIGHT, PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_compiler.machines.kind_costs import KindCosts
+from mcm_compiler.machines.kind_costs import KindCosts, ViewCopies
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.package_limits import UnitEnergies
 from mcm_compiler.machines.routes import Routes
-from mcm_compiler.machines.view_copies import ViewCopies
 from mcm_compiler.text.json_text import Amount, Size, UnreadableError, record_of
 
 Array = npt.NDArray[Any]

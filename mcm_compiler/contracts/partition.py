@@ -25,11 +25,10 @@ from mcm_compiler.contracts.objectives import PERIOD, Objective, ObjectiveFigure
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.graph.rounds import has_siblings
 from mcm_compiler.machines.choices import Routing
-from mcm_compiler.machines.kind_costs import KindCosts
+from mcm_compiler.machines.kind_costs import KindCosts, ViewCopies
 from mcm_compiler.machines.machine import RING, Machine
 from mcm_compiler.machines.package_limits import PackageLimits, UnitEnergies
 from mcm_compiler.machines.ring_machine import ring_of
-from mcm_compiler.machines.view_copies import ViewCopies
 
 MemoryCount = Literal["estimate", "need"]
 """Count of bytes on a chip.

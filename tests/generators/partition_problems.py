@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits, Routing
+from mcm_compiler.machines.kind_costs import ViewCopies
 from mcm_compiler.machines.package_limits import Forwarding, HostIo
-from mcm_compiler.machines.view_copies import ViewCopies
 
 
 @dataclass(frozen=True)

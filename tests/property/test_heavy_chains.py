@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from mcm_compiler.contracts.partition import Budget, LowerBound
-from mcm_compiler.machines.view_copies import ViewCopies
+from mcm_compiler.machines.kind_costs import ViewCopies
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.families.ring.exact.packed_check import units_do_not_pack_in_order
 from mcm_passes.mapping.bound_checks.heavy_check import no_chain_of_heavy_units

@@ -34,7 +34,6 @@ class RuleArrays(NamedTuple):
         streams: whether weights that do not fit may be streamed.
         stream_buffers: that streamed weights pass through.
         packing: memory for gaps, as a multiple of the peak of live bytes.
-        alignment: to which sizes are rounded up.
     """
 
     edge_source: Ints
@@ -48,7 +47,6 @@ class RuleArrays(NamedTuple):
     streams: bool
     stream_buffers: int
     packing: float
-    alignment: int
 
 
 @lean_inner_njit
@@ -77,7 +75,7 @@ def _period_s(
     first = routes.num_devices * (routes.num_devices + 2)
     for c in range(num_chips):
         live = int(np.ceil(found.peak[c] * r.packing))
-        memory = found.weights[c] + found.held[c] + -(-live // r.alignment) * r.alignment
+        memory = found.weights[c] + found.held[c] + -(-live // p.block_bytes) * p.block_bytes
         streamed = streamed_weights(
             memory, found.weights[c], found.largest[c], r.sram[c], r.streams, r.stream_buffers
         )
@@ -151,7 +149,6 @@ class AnalyticPeriods:
             streams=problem.streams,
             stream_buffers=limits.stream_buffers,
             packing=limits.activation_packing,
-            alignment=limits.buffer_alignment_bytes,
         )
 
     def __call__(self, chip_of: Ints) -> float:

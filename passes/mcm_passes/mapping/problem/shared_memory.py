@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.cost import CostModel, KnowsViews
 from mcm_compiler.contracts.partition import IN_A_WEIGHT, Bools, Ints, Longs
 from mcm_compiler.graph.constants import consumed_values
-from mcm_compiler.machines.view_copies import NOBODY, ViewCopies
+from mcm_compiler.machines.kind_costs import NOBODY, ViewCopies
 from mcm_passes.mapping.problem.contraction import Unit
 from mcm_passes.mapping.problem.state_units import HeldState
 
