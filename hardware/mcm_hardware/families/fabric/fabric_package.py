@@ -37,11 +37,9 @@ from mcm_hardware.package.package_machine import package_machine
 from mcm_hardware.tensors.storage_widths import StorageWidths
 
 if TYPE_CHECKING:
-    import onnx_ir as ir
-
     from mcm_compiler.contracts.fabrics.measurement import MappingJudge
     from mcm_compiler.contracts.program import LoweredProgram, Simulator
-    from mcm_compiler.contracts.target import ChipModel, PackageLimits, Wire
+    from mcm_compiler.contracts.target import ChipModel, Wire
     from mcm_compiler.machines.package_limits import EnergyCosts
 
 
@@ -103,11 +101,6 @@ class LoneFabric(ChipsPackage):
     """A package of one chip that the host reaches through the memory channels."""
 
     form: ClassVar[PackageForm] = fabric_file.FABRIC_FORM
-
-    @property
-    def limits(self) -> PackageLimits:
-        """The numbers that partitioning needs; there is no link, and none is waited for."""
-        return replace(super().limits, link_bytes_per_s=self.spec.host_bytes_per_s)
 
     def connected(self) -> Machine:
         """One device between a channel from the host and one to it."""
