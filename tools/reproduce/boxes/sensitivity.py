@@ -37,7 +37,7 @@ from mcm_compiler.plugin_files import load_plugin
 from mcm_hardware.families.box.box_file import BoxSpec
 from mcm_hardware.families.box.box_package import BoxPackage, box_2gpu
 from mcm_passes.differentiation.differentiate import TrainingStepOptions, training_step
-from mcm_passes.families.box.placers.portfolio import LocalSearch
+from mcm_passes.families.box.placers import LocalSearch
 
 DATA = Path(__file__).parents[1] / "data" / "box_sensitivity.json"
 DOCUMENT = Path(__file__).parents[3] / "docs" / "explanation" / "boxes.md"

@@ -20,7 +20,7 @@ from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_passes.families.box.clusters.weight_clusters import fastest_times, quotient, spread
-from mcm_passes.families.box.placers.portfolio import LocalSearch, RobustScore
+from mcm_passes.families.box.placers import LocalSearch, RobustScore
 from mcm_passes.families.box.search.units import fallbacks
 
 

@@ -16,7 +16,7 @@ from mcm_compiler.contracts.boxes.evaluation import (
 )
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_hardware.families.box.step_simulator import StepSimulator
-from mcm_passes.families.box.placers.portfolio import (
+from mcm_passes.families.box.placers import (
     LocalSearch,
     RobustScore,
     plain_placements,

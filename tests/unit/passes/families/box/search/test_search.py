@@ -9,7 +9,7 @@ import pytest
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepResults
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_hardware.families.box.step_simulator import StepSimulator
-from mcm_passes.families.box.placers.portfolio import evaluators_under
+from mcm_passes.families.box.placers import evaluators_under
 from mcm_passes.families.box.search.annealing import Cooling, Judge, anneal
 from mcm_passes.families.box.search.coarse_steps import devices_of_units, prepared
 from mcm_passes.families.box.search.units import fallbacks, striped_starts

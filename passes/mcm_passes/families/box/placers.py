@@ -1,4 +1,4 @@
-"""Local search over clusters around weights and ever smaller pieces of them, and the portfolio."""
+"""Placers: rules, local search over clusters around weights and their pieces, and the portfolio."""
 
 from __future__ import annotations
 
@@ -21,7 +21,77 @@ from mcm_compiler.text import spec_text
 from mcm_compiler.text.option_fields import above, at_least, between, checked, from_to, with_options
 from mcm_passes.families.box.search.annealing import Cooling, Judge, anneal, judge_of
 from mcm_passes.families.box.search.coarse_steps import PreparedStep, devices_of_units, prepared
-from mcm_passes.families.box.search.units import has_layers, layered_placements, striped_starts
+from mcm_passes.families.box.search.units import (
+    STACKS,
+    fallbacks,
+    has_layers,
+    layered_placements,
+    striped_starts,
+)
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """All ops on the host; those that it may not run where they run fastest."""
+
+    name: ClassVar[str] = "cpu"
+    summary: ClassVar[str] = "all ops on the host"
+
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
+        """Simulates one placement."""
+        problem, box, judge = request.problem, request.box, judge_of(request)
+        request.progress("all on the host")
+        judge.score(fallbacks(problem, box).placement(np.full(problem.num_ops, box.host)))
+        return judge.answer("all on the host")
+
+
+@dataclass(frozen=True)
+class Single:
+    """All ops on one device, the best one; those that it may not run where they run fastest."""
+
+    name: ClassVar[str] = "single"
+    summary: ClassVar[str] = "all ops on one device, the best"
+
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
+        """Simulates one placement for each device; of equal ones the first."""
+        problem, box, judge = request.problem, request.box, judge_of(request)
+        request.progress("all on one device, each in turn")
+        ways = fallbacks(problem, box)
+        scores = [
+            judge.score(ways.placement(np.full(problem.num_ops, device)))
+            for device in range(box.num_devices)
+        ]
+        return judge.answer(f"all on {box.devices[int(np.argmin(scores))]}")
+
+
+@dataclass(frozen=True)
+class Expert:
+    """Layers in order over the fast devices, as many on each, in one stack or in two.
+
+    Experts placed recurrent networks so (Wu et al. 2016, *Google's Neural Machine Translation
+    System*, section 3.2; Mirhoseini et al. 2018, section 4). Each layer is on a GPU of its own, the
+    embedding with the first, softmax and loss with the last. An encoder and a decoder each use all
+    devices. Names do not show how many stacks there are, so the better of both is taken. Ops whose
+    names have no layer go with the nearest op of a known layer, updates with their variables.
+    """
+
+    name: ClassVar[str] = "expert"
+    summary: ClassVar[str] = "layers in order over the fast devices, by names"
+
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
+        """Simulates two placements.
+
+        Raises:
+            CompileError: MCM-D050 where no op has a layer.
+        """
+        request.progress("layers in order")
+        placements = layered_placements(request.problem, request.box)
+        judge = judge_of(request)
+        scores = [judge.score(placement) for placement in placements]
+        stacks = STACKS[int(np.argmin(scores))]
+        layers = int(request.problem.layer.max()) + 1
+        return judge.answer(f"{layers} layers, in {stacks} stacks over the fast devices")
+
 
 URGENT_SHARE = 0.5
 """Weight of scores under critical-path order; the rest is that of first-in-first-out order. With
@@ -203,7 +273,7 @@ class Portfolio(RobustScore):
 
     members: tuple[str, ...] = ("single", "local_search")
 
-    def place(self, request: placers.PlacerRequest) -> placers.PlacerAnswer:
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
         """Runs the members until the evaluations are spent.
 
         Raises:

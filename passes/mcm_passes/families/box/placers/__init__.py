@@ -1,1 +1,0 @@
-"""Placers without learning, each found by name through the entry points."""
