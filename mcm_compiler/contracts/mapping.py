@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from mcm_compiler.contracts.levels import Level
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import (
     Bools,
@@ -157,15 +156,12 @@ class FamilyMapping(Protocol):
         """
         ...
 
-    def passed_on(
-        self, problem: PartitionProblem, chip_of: Sequence[int], num_chips: int
-    ) -> list[PassedOn]:
+    def passed_on(self, problem: PartitionProblem, chip_of: Sequence[int]) -> list[PassedOn]:
         """The tensors that ops on intermediate devices forward; channels forward all others.
 
         Args:
             problem: the problem.
             chip_of: of each unit.
-            num_chips: used devices.
         """
         ...
 
@@ -190,10 +186,6 @@ class FamilyMapping(Protocol):
         self, problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator
     ) -> Nearest:
         """Find the valid placement that moves the fewest units of the invalid `chip_of[N]`."""
-        ...
-
-    def strategy(self, level: Level) -> str:
-        """Text form of the strategy of a level."""
         ...
 
     def adapted(self, text: str, strategy: PartitionStrategy) -> PartitionStrategy | None:

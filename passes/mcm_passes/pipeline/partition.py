@@ -25,7 +25,7 @@ from mcm_compiler.contracts.partition import (
     PartitionStrategy,
     asks_evaluator,
 )
-from mcm_compiler.contracts.target import Lowers, Target, machine_of
+from mcm_compiler.contracts.target import Lowers, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.graph.states import STATES, States
 from mcm_compiler.machines.machine_builder import shares_alike
@@ -34,7 +34,6 @@ from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.results.strictness import refused_states
 from mcm_passes.mapping.bounds.heavy_chains import heavy_chains
-from mcm_passes.mapping.models import mapping_for
 from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacement
 from mcm_passes.mapping.problem.contraction import untyped_note
 from mcm_passes.mapping.problem.measured_names import measured_note
@@ -132,8 +131,7 @@ class PartitionPass(Pass):
     ) -> tuple[PartitionStrategy, str]:
         """The strategy that is asked for, or the level's, and its text form."""
         options = context.options
-        level_text = mapping_for(machine_of(context.target).family).strategy(level)
-        level_text = level_text if options.goal.aim == "period" else level.objective_strategy
+        level_text = level.strategy if options.goal.aim == "period" else level.objective_strategy
         if walked:
             level_text = LATENCY_STRATEGY
         wanted = level_text if options.partitioner == AUTO else options.partitioner

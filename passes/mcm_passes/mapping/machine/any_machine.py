@@ -16,7 +16,6 @@ from typing import ClassVar, cast
 import numpy as np
 
 from mcm_compiler.contracts import partition
-from mcm_compiler.contracts.levels import Level
 from mcm_compiler.contracts.mapping import FamilyMapping, Nearest, PassedOn
 from mcm_compiler.contracts.partition import (
     Budget,
@@ -156,11 +155,8 @@ class AnyMachine:
         del most
         return np.zeros((1, problem.num_units), np.int32) if problem.num_chips == 1 else None
 
-    def passed_on(
-        self, problem: PartitionProblem, chip_of: Sequence[int], num_chips: int
-    ) -> list[PassedOn]:
+    def passed_on(self, problem: PartitionProblem, chip_of: Sequence[int]) -> list[PassedOn]:
         """Tensors that engines pass on; routes from the device that makes one form a tree."""
-        del num_chips
         machine, found = problem.machine, list[PassedOn]()
         if not (problem.relays if problem.on_ring else machine.relays):
             return found
@@ -211,10 +207,6 @@ class AnyMachine:
         """None is sought."""
         del problem, chip_of, rng
         return Nearest(None, proven=False, sought=False)
-
-    def strategy(self, level: Level) -> str:
-        """The level's strategy."""
-        return level.strategy
 
     def adapted(self, text: str, strategy: PartitionStrategy) -> PartitionStrategy:
         """The strategy itself where it knows machines, else one that runs it along the devices."""

@@ -143,7 +143,7 @@ class _Legalizer:
 
     def _plan_relays(self) -> None:
         problem = self._problem
-        passed_on = mapping_of(problem).passed_on(problem, self._chip_of, self._num_chips)
+        passed_on = mapping_of(problem).passed_on(problem, self._chip_of)
         if not passed_on:
             return
         values = {value.name or "": value for value in self._graph.inputs}

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 from acme_mesh.targets import mesh16
 
-from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import RING
@@ -63,9 +62,3 @@ def test_without_rooms_for_rings_a_ring_is_an_unknown_mapping(
         mapping_for(RING)
     assert failure.value.diagnostics[0].code == "MCM-U003"
     assert "'ring'" in failure.value.diagnostics[0].message
-
-
-def test_levels_search_machines_of_every_family_with_the_same_strategy() -> None:
-    level = load_level("2")
-    assert mapping_for(RING).strategy(level) == level.strategy
-    assert mapping_for(mesh16().machine.family).strategy(level) == level.strategy
