@@ -54,37 +54,40 @@ class Violation:
     path: tuple[tuple[int, int], ...] = ()
 
 
-class Evaluation(Protocol):
-    """Costs of one placement per inference on C devices, common to all families.
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Costs of one placement per inference on C devices that may be used, and L channels.
 
     Attributes:
         chip_of: `[N]`, the placement, with each clonable unit on the first device with a copy.
         copies: `[K, C]`, the devices that hold a copy of each of the K clonable units.
-        chip_busy_s: `[C]`.
-        memory_bytes: `[C]`.
-        weight_bytes: `[C]`, the part of it for weights.
-        period_s: load of the busiest resource.
-        violations: rules that the placement breaks; empty if it is valid.
+        chip_busy_s: `[C]`, units, clones and relays, at the device's own speed.
+        channel_busy_s: `[L]`, what crosses each channel, streamed weights included.
+        memory_bytes: `[C]`, bytes that lowering needs. An estimate counts each distinct weight
+            once, and receive and send buffers with all their slots. It adds the peak of live
+            activations in the order of the units, times the share that the target's memory plans
+            leave for gaps. Streamed weights count with buffers for the largest. At need it is what
+            every memory plan of the target takes at least, see `NeededSizes`.
+        weight_bytes: `[C]`, the part of it that weights take.
+        streamed_bytes: `[C]`, weights that come from off-package memory for every inference.
+        period_s: the busiest resource.
+        violations: rules that the placement breaks; empty where it is valid.
     """
 
-    @property
-    def chip_of(self) -> Ints: ...
-    @property
-    def copies(self) -> Bools: ...
-    @property
-    def chip_busy_s(self) -> Floats: ...
-    @property
-    def memory_bytes(self) -> Longs: ...
-    @property
-    def weight_bytes(self) -> Longs: ...
-    @property
-    def period_s(self) -> float: ...
-    @property
-    def violations(self) -> tuple[Violation, ...]: ...
+    chip_of: Ints
+    copies: Bools
+    chip_busy_s: Floats
+    channel_busy_s: Floats
+    memory_bytes: Longs
+    weight_bytes: Longs
+    streamed_bytes: Longs
+    period_s: float
+    violations: tuple[Violation, ...]
+
     @property
     def valid(self) -> bool:
         """True if no rule is broken."""
-        ...
+        return not self.violations
 
 
 class PassedOn(NamedTuple):

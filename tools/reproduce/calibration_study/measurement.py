@@ -19,6 +19,7 @@ from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.evaluation import BatchResults
 from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.mapping import Evaluation
 from mcm_compiler.contracts.partition import (
     PARTITION,
     PARTITION_PROBLEM,
@@ -29,7 +30,7 @@ from mcm_compiler.contracts.partition import (
 from mcm_compiler.contracts.target import Routing, Target
 from mcm_compiler.machines.machine import HOST
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.mapping.machine.evaluation import MachineModel, PlacementCost
+from mcm_passes.mapping.machine.evaluation import MachineModel
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 PASSES = "simplify,fuse,annotate_cost,shard_oversized,partition"
@@ -123,7 +124,7 @@ def _own_units(problem: PartitionProblem, chip_of: Ints) -> float:
     return float(np.bincount(chip_of[placed], problem.compute_s[placed], problem.num_chips).max())
 
 
-def _busiest(problem: PartitionProblem, evaluation: PlacementCost) -> str:
+def _busiest(problem: PartitionProblem, evaluation: Evaluation) -> str:
     ends = problem.machine.channel_ends
     source, target = ends.T >= 0
     loads = {

@@ -16,7 +16,7 @@ from typing import ClassVar, cast
 import numpy as np
 
 from mcm_compiler.contracts import partition
-from mcm_compiler.contracts.mapping import FamilyMapping, Nearest, PassedOn
+from mcm_compiler.contracts.mapping import Evaluation, FamilyMapping, Nearest, PassedOn
 from mcm_compiler.contracts.partition import (
     Budget,
     Ints,
@@ -33,7 +33,7 @@ from mcm_compiler.machines.machine import HOST, RING, Machine
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.registry import MAPPINGS, STRATEGIES
 from mcm_passes.mapping.machine.device_order import along, first_order, order_of
-from mcm_passes.mapping.machine.evaluation import MachineModel, PlacementCost
+from mcm_passes.mapping.machine.evaluation import MachineModel
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.search.named import answer_of, strategy_of
 from mcm_passes.mapping.search.search import Search
@@ -133,7 +133,7 @@ what a search of the default level finds."""
 class AnyMachine:
     """Implements `FamilyMapping`: devices, channels and routes are all that it knows."""
 
-    def evaluate(self, problem: PartitionProblem, chip_of: Ints) -> PlacementCost:
+    def evaluate(self, problem: PartitionProblem, chip_of: Ints) -> Evaluation:
         """As `MachineModel.evaluate`."""
         return MachineModel.of(problem).evaluate(chip_of)
 

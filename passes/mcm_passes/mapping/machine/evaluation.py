@@ -9,55 +9,17 @@ copies of views that lowering makes. A ring is a machine like all others, with r
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.contracts.mapping import Violation
-from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.mapping import Evaluation
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.placements.compiled_rules import copies_of
 from mcm_compiler.placements.machine_rules import find_placement_violations
 from mcm_passes.mapping.loads.device_memory import device_memory
 from mcm_passes.mapping.loads.problem_arrays import Measured, no_loads, problem_arrays
 from mcm_passes.mapping.machine.load_kernels import count_loads, on_devices, route_arrays
-
-
-@dataclass(frozen=True, eq=False)
-class PlacementCost:
-    """Costs of one placement per inference on C devices that may be used, and L channels.
-
-    Attributes:
-        chip_of: `[N]`, the placement, with each clonable unit on the first device with a copy.
-        copies: `[K, C]`, the devices that hold a copy of each of the K clonable units.
-        chip_busy_s: `[C]`, units, clones and relays, at the device's own speed.
-        channel_busy_s: `[L]`, what crosses each channel, streamed weights included.
-        memory_bytes: `[C]`, bytes that lowering needs. An estimate counts each distinct weight
-            once, and receive and send buffers with all their slots. It adds the peak of live
-            activations in the order of the units, times the share that the target's memory plans
-            leave for gaps. Streamed weights count with buffers for the largest. At need it is what
-            every memory plan of the target takes at least, see `NeededSizes`.
-        weight_bytes: `[C]`, the part of it that weights take.
-        streamed_bytes: `[C]`, weights that come from off-package memory for every inference.
-        period_s: the busiest resource.
-        violations: rules that the placement breaks; empty where it is valid.
-    """
-
-    chip_of: Ints
-    copies: Bools
-    chip_busy_s: Floats
-    channel_busy_s: Floats
-    memory_bytes: Longs
-    weight_bytes: Longs
-    streamed_bytes: Longs
-    period_s: float
-    violations: tuple[Violation, ...]
-
-    @property
-    def valid(self) -> bool:
-        """True if no rule is broken."""
-        return not self.violations
-
 
 _models: weakref.WeakKeyDictionary[PartitionProblem, MachineModel] = weakref.WeakKeyDictionary()
 
@@ -99,7 +61,7 @@ class MachineModel:
         count_loads(self.arrays, on, np.asarray(chip_of, np.int32), found)
         return found
 
-    def evaluate(self, chip_of: Ints) -> PlacementCost:
+    def evaluate(self, chip_of: Ints) -> Evaluation:
         """The costs of `chip_of`; its entries for clonable units are not looked at.
 
         Args:
@@ -124,7 +86,7 @@ class MachineModel:
             np.add.at(crossed, machine.routes.row(first + c), float(streamed[c]))
         busy_s, channel_s = found.busy_s / problem.chip_speed, crossed / self.bytes_per_s
         placed = inside if in_range else chip_of
-        return PlacementCost(
+        return Evaluation(
             chip_of=inside,
             copies=copies,
             chip_busy_s=busy_s,
@@ -137,7 +99,7 @@ class MachineModel:
         )
 
 
-def evaluate(problem: PartitionProblem, chip_of: Ints) -> PlacementCost:
+def evaluate(problem: PartitionProblem, chip_of: Ints) -> Evaluation:
     """The costs of a placement; arrays derived from the problem are kept as long as it lives."""
     return MachineModel.of(problem).evaluate(chip_of)
 

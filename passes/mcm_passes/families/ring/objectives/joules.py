@@ -12,9 +12,10 @@ import weakref
 
 import numpy as np
 
+from mcm_compiler.contracts.mapping import Evaluation
 from mcm_compiler.contracts.partition import Bools, Ints, LowerBound, PartitionProblem
 from mcm_compiler.text.units import energy_text
-from mcm_passes.mapping.machine.evaluation import PlacementCost, evaluate
+from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks, weight_sizes
 
 LEAST_ENERGY = "least_energy"
@@ -80,7 +81,7 @@ class RingEnergy:
         return _total_j(self._joules, evaluation) if evaluation.valid else float("inf")
 
 
-def _total_j(problem: PartitionProblem, evaluation: PlacementCost) -> float:
+def _total_j(problem: PartitionProblem, evaluation: Evaluation) -> float:
     """Joules of a placement of a problem in joules; links behind its chips count as one."""
     channel_j = evaluation.channel_busy_s
     behind = channel_j[problem.num_chips : problem.limits.last_chip]

@@ -9,6 +9,7 @@ import dataclasses
 
 import numpy as np
 
+from mcm_compiler.contracts.mapping import Evaluation
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import (
     Bools,
@@ -23,7 +24,7 @@ from mcm_compiler.placements.ring_rules import COLLECTED
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.objectives import chip_play, joules
 from mcm_passes.mapping.bounds.bounds import lower_bound
-from mcm_passes.mapping.machine.evaluation import PlacementCost, evaluate
+from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 NOTHING = np.empty(0, np.int32)
@@ -54,7 +55,7 @@ class RingLatency:
         evaluation = evaluate(self._problem, chip_of)
         return self.of_valid(evaluation) if evaluation.valid else float("inf")
 
-    def of_valid(self, evaluation: PlacementCost) -> float:
+    def of_valid(self, evaluation: Evaluation) -> float:
         """Of a placement that breaks no rule, or none but the estimate of memory."""
         problem, played = self._problem, self._played
         chip_of = evaluation.chip_of[self._graph.units]
