@@ -12,7 +12,6 @@ import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -99,18 +98,9 @@ FASTER = 5e-4
 """Least share of the period that a partition without the allowance has to gain."""
 
 
-class GivesAnswer(Protocol):
-    """Makes an answer of a partition whose memory plan is known to fit."""
-
-    def __call__(
-        self, problem: PartitionProblem, chip_of: Ints, bound: LowerBound | None, /
-    ) -> Partition:
-        """The answer, with the bound, or with that of the problem where it is None.
-
-        Raises:
-            CompileError: MCM-P009 for one that breaks a rule.
-        """
-        ...
+GivesAnswer = Callable[[PartitionProblem, Ints, LowerBound | None], Partition]
+"""Makes an answer of a partition whose memory plan is known to fit, with the bound, or with that of
+the problem where it is None; MCM-P009 for one that breaks a rule."""
 
 
 def solve_with_plans(
