@@ -15,7 +15,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.certificate.stored_problem import SCHEMA_VERSION
 from mcm_compiler.checking.comparison.equality import NOT_ON_RANDOM_INPUTS
-from mcm_compiler.checking.entry.gate import OpenedFolder
+from mcm_compiler.checking.entry.gate import MALFORMED, OpenedFolder
 from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
 from mcm_compiler.contracts.program import SimulationResult
 from mcm_compiler.contracts.target import ChipModel, Target
@@ -46,17 +46,6 @@ _PARTLY = {"model", COST_SECTION}
 
 _IN_MODELS = {"chips", "bottleneck", HOST_SECTION, ENERGY_SECTION, STORAGE_SECTION}
 """Fields that need the chips' models."""
-
-_MALFORMED = (
-    ArithmeticError,
-    AttributeError,
-    IndexError,
-    KeyError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""Errors of reading a report that is not of the published schema."""
 
 
 def check_figures(
@@ -337,7 +326,7 @@ def _well_formed(how: str = "missing or malformed") -> Generator[None]:
     """Code that reads fields of the report as if they were what the schema says."""
     try:
         yield
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise _wrong([f"a field is {how}: {type(error).__name__} {error}"]) from None
 
 

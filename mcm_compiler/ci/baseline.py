@@ -14,7 +14,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
@@ -22,17 +22,16 @@ from typing import Any
 import msgspec
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.ci.comparison import Comparison, compare
 from mcm_compiler.ci.figures import Figures, figures_of, stored_op_times
 from mcm_compiler.ci.signatures import file_digest
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.staging import cannot_write, no_empty_folders, write_whole
+from mcm_compiler.results.op_times import OpTime
 from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded, record_of
 from mcm_compiler.text.units import count_text
 
 UNUSABLE_CODE = "MCM-U030"
-
-_MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
-"""Errors of reading a stored report that is not of the published schema."""
 
 
 def report_path(baseline: Path, folder: PurePath | None) -> Path:
@@ -82,7 +81,7 @@ def read_baseline(path: Path, notice: Callable[[Diagnostic], None] | None = None
         return None
     # Imported late: a build of which nothing has changed compares no figures.
     from mcm_compiler.artifact.manifest import read_json
-    from mcm_compiler.checking.entry.gate import bare_report_note, open_folder
+    from mcm_compiler.checking.entry.gate import MALFORMED, bare_report_note, open_folder
     from mcm_compiler.checking.figures_check import check_stored_figures
 
     program = path.with_name(layout.PROGRAM)
@@ -107,7 +106,7 @@ def read_baseline(path: Path, notice: Callable[[Diagnostic], None] | None = None
         if error.diagnostics[0].code == UNUSABLE_CODE:
             raise
         raise _unusable(current, error.diagnostics[0].message) from error
-    except _MALFORMED as error:
+    except MALFORMED as error:
         reason = f"a field is missing or malformed: {type(error).__name__}: {error}"
         raise _unusable(current, reason) from error
 
@@ -119,18 +118,61 @@ def unusable_accepted(path: Path, error: UnreadableError) -> CompileError:
     )
 
 
-def missing(model: str, path: Path) -> Diagnostic:
-    """The note for a model that an earlier build did not have."""
-    return Diagnostic(
-        "MCM-U035",
-        "the baseline does not have this model, so there is nothing to compare it with",
-        at=f"{model}, looked for in {path}",
-    )
+@dataclass(frozen=True)
+class Baseline:
+    """Earlier figures of a model, to compare a compile with.
+
+    Attributes:
+        path: of the report, or of the accepted figures.
+        figures: None where the earlier build lacks the model; a diagnostic where they are unusable.
+        allowed: largest share by which the throughput may fall.
+    """
+
+    path: Path
+    figures: Figures | Diagnostic | None
+    allowed: float
+
+    @staticmethod
+    def of(path: Path, allowed: float, notice: Callable[[Diagnostic], None]) -> Baseline:
+        """Reads the figures; `notice` as in `read_baseline`."""
+        try:
+            return Baseline(path, read_baseline(path, notice), allowed)
+        except CompileError as error:
+            return Baseline(path, error.diagnostics[0], allowed)
+
+    def compared(
+        self, model: str, report: Mapping[str, Any], op_times: tuple[OpTime, ...] | None
+    ) -> tuple[Comparison | None, tuple[Diagnostic, ...]]:
+        """A comparison with a report as of `figures_of`, or None; and its explanation."""
+        if isinstance(self.figures, Diagnostic):
+            return None, (self.figures,)
+        if self.figures is None:
+            new = "the baseline does not have this model, so there is nothing to compare it with"
+            at = f"{model}, looked for in {self.path}"
+            return None, (Diagnostic("MCM-U035", new, at=at),)
+        if report["throughput_per_s"] is None:
+            message = "the compile has no throughput to compare with the baseline"
+            return None, (Diagnostic("MCM-U038", message, at=model),)
+        comparison = compare(self.figures, figures_of(report, op_times), self.allowed)
+        return comparison, comparison.diagnostics(f"{model}, compared with {self.path}")
 
 
 def _unusable(path: Path, reason: str, hint: str | None = None) -> CompileError:
     message = f"the baseline cannot be used: {reason}"
     return CompileError.of(UNUSABLE_CODE, message, at=str(path), hint=hint)
+
+
+def stored_report(folder: Path) -> tuple[Mapping[str, Any], tuple[OpTime, ...] | None]:
+    """The report of an output folder, and the times of its ops, as `figures_of` takes them.
+
+    Raises:
+        CompileError: MCM-A005 if one cannot be read.
+    """
+    from mcm_compiler.artifact.manifest import read_json
+
+    program = folder / layout.PROGRAM
+    times = stored_op_times(read_json(program)) if program.exists() else None
+    return read_json(folder / layout.REPORT), times
 
 
 FILE = "accepted.json"
@@ -215,11 +257,7 @@ class AcceptedBaseline:
             CompileError: MCM-A002 or MCM-U050 if they cannot be written, MCM-A005 if the output
                 cannot be read.
         """
-        from mcm_compiler.artifact.manifest import read_json
-
-        report, program = output / layout.REPORT, output / layout.PROGRAM
-        times = stored_op_times(read_json(program)) if program.exists() else None
-        found = Accepted(file_digest(report), figures_of(read_json(report), times))
+        found = Accepted(file_digest(output / layout.REPORT), figures_of(*stored_report(output)))
         path = self.path(folder)
         (self._replaced if self.has(folder) else self._first).append(str(folder))
         try:

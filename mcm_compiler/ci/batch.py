@@ -7,26 +7,25 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcm_compiler.ci.figures import Figures, figures_of
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.zoo import build_zoo_model
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.processes.foreign_code import diagnosed
 from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.results.op_times import OpTime, program_op_times
-from mcm_compiler.results.strictness import UNPROVEN_CODE, Outcome, refused_states
+from mcm_compiler.results.strictness import UNPROVEN_CODE, UNPROVEN_EXIT, refused_states
 
 if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult
+    from mcm_compiler.ci.baseline import Baseline
     from mcm_compiler.ci.comparison import Comparison
-    from mcm_compiler.options import CompileOptions
 
 
 Symbols = Mapping[str, frozenset[str]]
@@ -120,11 +119,13 @@ class Job:
         model: a path, or `zoo:NAME`.
         folder: the folder to write.
         options: its own, or None for those that all models have in common.
+        baseline: to compare it with, or None.
     """
 
     model: str
     folder: Path
     options: CompileOptions | None = None
+    baseline: Baseline | None = None
 
     def __str__(self) -> str:
         return self.model
@@ -152,7 +153,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class CompileOutcome(Outcome):
+class CompileOutcome:
     """Outcome of one model.
 
     Attributes:
@@ -173,6 +174,22 @@ class CompileOutcome(Outcome):
     diagnostics: tuple[Diagnostic, ...]
     seconds: float
 
+    @property
+    def error_codes(self) -> list[str]:
+        """Codes of all errors."""
+        return [d.code for d in self.diagnostics if d.severity is Severity.ERROR]
+
+    @property
+    def failed(self) -> bool:
+        """True if there is an error among the diagnostics."""
+        return bool(self.error_codes)
+
+
+def exit_code(outcomes: Iterable[CompileOutcome]) -> int:
+    """0 if nothing failed, 3 if all that is wrong is not being proven, else 1."""
+    codes = {code for outcome in outcomes for code in outcome.error_codes}
+    return UNPROVEN_EXIT if codes == {UNPROVEN_CODE} else int(bool(codes))
+
 
 def compile_one(settings: Settings, job: Job) -> CompileOutcome:
     """Compiles one model into its folder; every failure becomes diagnostics."""
@@ -190,6 +207,7 @@ def compile_one(settings: Settings, job: Job) -> CompileOutcome:
             sensitivities=settings.sensitivities,
         )
         outcome = success(job, result, start, settings.strict)
+        outcome = with_baseline(outcome, job.baseline)
         del result
         if settings.html:
             write_page_beside(job.folder)
@@ -243,35 +261,13 @@ def lost_process(work: str, name: str, exit_code: int | None, journal: CrashJour
     )
 
 
-def with_baseline(
-    outcome: CompileOutcome, before: Figures | Diagnostic | None, path: Path, allowed: float
-) -> CompileOutcome:
-    """`outcome` with a comparison and its explanation.
-
-    Args:
-        outcome: a failed one stays as it is.
-        before: figures of the baseline, what is wrong with it, or None if it lacks the model.
-        path: of the earlier report.
-        allowed: largest share by which the throughput may fall.
-    """
-    if outcome.report is None or not all(code == UNPROVEN_CODE for code in outcome.error_codes):
+def with_baseline(outcome: CompileOutcome, before: Baseline | None) -> CompileOutcome:
+    """`outcome` with a comparison and its explanation; a failed one stays as it is."""
+    if before is None or outcome.report is None:
         return outcome
-    from mcm_compiler.ci.baseline import missing
-    from mcm_compiler.ci.comparison import compare
-
-    if before is None:
-        before = missing(outcome.model, path)
-    if isinstance(before, Diagnostic):
-        return replace(outcome, diagnostics=(*outcome.diagnostics, before))
-    if outcome.report["throughput_per_s"] is None:
-        unknown = Diagnostic(
-            "MCM-U038",
-            "the compile has no throughput to compare with the baseline",
-            at=outcome.model,
-        )
-        return replace(outcome, diagnostics=(*outcome.diagnostics, unknown))
-    comparison = compare(before, figures_of(outcome.report, outcome.op_times), allowed)
-    told = comparison.diagnostics(f"{outcome.model}, compared with {path}")
+    if not all(code == UNPROVEN_CODE for code in outcome.error_codes):
+        return outcome
+    comparison, told = before.compared(outcome.model, outcome.report, outcome.op_times)
     return replace(outcome, comparison=comparison, diagnostics=(*outcome.diagnostics, *told))
 
 

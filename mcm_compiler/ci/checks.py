@@ -12,8 +12,7 @@ from typing import Any
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import other_folder
-from mcm_compiler.checking import check as folder_check
-from mcm_compiler.checking.check import CheckReport
+from mcm_compiler.checking.check import CheckReport, check_folder
 from mcm_compiler.checking.comparison.user_data import RunData
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.execution.npz_inputs import read_npz
@@ -101,7 +100,19 @@ def check_one(folder: str, *, strict: bool, **asked: Any) -> CheckOutcome:
         report = check(folder, **asked)
     except Exception as error:
         return failure(folder, diagnosed(error), time.perf_counter() - start)
-    return outcome_of(folder, report, strict, time.perf_counter() - start)
+    # Where a step fails, that it was not proven goes without saying.
+    open_points = report.unproven if strict and report.holds else ()
+    diagnostics = (*report.diagnostics, *open_points)
+    data = {
+        "holds": report.holds,
+        "complete": report.complete,
+        "steps": [asdict(step) for step in report.steps],
+        "verification": verification_data(report.verification) if report.verification else None,
+        "structure": structure_data(report.structure) if report.structure else None,
+        "diagnostics": [d.to_dict() for d in diagnostics],
+    }
+    seconds, line = time.perf_counter() - start, report.summary(diagnostics)
+    return CheckOutcome(folder, data, diagnostics, report.holds, bool(open_points), line, seconds)
 
 
 def check(
@@ -135,56 +146,15 @@ def check(
     count = seeds
     if count is None:
         count = 0 if inputs or test_data is not None else DEFAULT_SEEDS
-    return check_of(str(folder), model)(
+    path, checked = Path(folder), partial(check_folder, Path(folder), model=model)
+    if (other := other_folder(path)) is not None:
+        checked = other.check_of(path, model)
+    return checked(
         seeds=range(seed, seed + count),
         proven_seeds=1 if seeds is None else None,
         data=[RunData(str(path), read_npz(path)) for path in inputs],
         test_data=test_data,
         progress=progress,
-    )
-
-
-def check_of(folder: str, model: str | None) -> Callable[..., CheckReport]:
-    """The check of a folder of a compile or of another verb, which takes what all such take.
-
-    Args:
-        folder: path.
-        model: path or `zoo:NAME` of the user's model; None to believe the folder's own.
-    """
-    path = Path(folder)
-    if (other := other_folder(path)) is not None:
-        return other.check_of(path, model)
-    return partial(folder_check.check_folder, path, model=model)
-
-
-def outcome_of(folder: str, report: CheckReport, strict: bool, seconds: float) -> CheckOutcome:
-    """The outcome of a check that was made.
-
-    Args:
-        folder: that was checked.
-        report: its verdict.
-        strict: whether what is not proven is an error.
-        seconds: that it took.
-    """
-    # Where a step fails, that it was not proven goes without saying.
-    open_points = report.unproven if strict and report.holds else ()
-    diagnostics = (*report.diagnostics, *open_points)
-    data = {
-        "holds": report.holds,
-        "complete": report.complete,
-        "steps": [asdict(step) for step in report.steps],
-        "verification": verification_data(report.verification) if report.verification else None,
-        "structure": structure_data(report.structure) if report.structure else None,
-        "diagnostics": [d.to_dict() for d in diagnostics],
-    }
-    return CheckOutcome(
-        folder,
-        data,
-        diagnostics,
-        report.holds,
-        bool(open_points),
-        report.summary(diagnostics),
-        seconds,
     )
 
 
@@ -204,9 +174,5 @@ def lost(folder: str, exit_code: int | None, journal: CrashJournal) -> CheckOutc
 
 def failure(folder: str, diagnostics: tuple[Diagnostic, ...], seconds: float) -> CheckOutcome:
     """The outcome of a folder that could not be checked."""
-    line = ", ".join(_error_codes(diagnostics))
+    line = ", ".join(dict.fromkeys(d.code for d in diagnostics if d.severity == "error"))
     return CheckOutcome(folder, None, diagnostics, False, False, line, seconds)
-
-
-def _error_codes(diagnostics: Sequence[Diagnostic]) -> list[str]:
-    return list(dict.fromkeys(d.code for d in diagnostics if d.severity == "error"))

@@ -13,12 +13,12 @@ import click
 from mcm_compiler.ci.annotations import wanted, workflow_commands
 from mcm_compiler.cli.output_files import write_with_parents
 from mcm_compiler.cli.show import show_diagnostics
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.processes.staging import refuse_irregular
 
 if TYPE_CHECKING:
+    from mcm_compiler.ci.baseline import Baseline
     from mcm_compiler.ci.batch import CompileOutcome, Settings
-    from mcm_compiler.ci.figures import Figures
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Guard:
     baseline: Path | None
     allowed: float
 
-    def before(self, folder: PurePath | None) -> Figures | Diagnostic | None:
-        """Figures of the baseline, or what is wrong with its files; None where it has none.
+    def before(self, folder: PurePath | None) -> Baseline | None:
+        """The earlier figures of a model, where there is a baseline.
 
         Args:
             folder: of the model in the batch, or None for a single model.
@@ -49,28 +49,10 @@ class Guard:
             refuse_irregular(self.junit)
         if self.baseline is None:
             return None
-        from mcm_compiler.ci.baseline import read_baseline, report_path
+        from mcm_compiler.ci.baseline import Baseline, report_path
 
         path = report_path(self.baseline, folder)
-        try:
-            return read_baseline(path, lambda note: show_diagnostics([note]))
-        except CompileError as error:
-            return error.diagnostics[0]
-
-    def compared(
-        self, outcome: CompileOutcome, before: Figures | Diagnostic | None, folder: PurePath | None
-    ) -> CompileOutcome:
-        """`outcome` with a comparison, where there is a baseline."""
-        if self.baseline is None:
-            return outcome
-        from mcm_compiler.ci.baseline import report_path
-        from mcm_compiler.ci.batch import with_baseline
-
-        return with_baseline(outcome, before, report_path(self.baseline, folder), self.allowed)
-
-    def reports(self) -> bool:
-        """Return whether anybody but the user wants to know."""
-        return self.junit is not None or wanted(os.environ)
+        return Baseline.of(path, self.allowed, lambda note: show_diagnostics([note]))
 
     def report(self, outcomes: Sequence[CompileOutcome], settings: Settings) -> None:
         """Writes the annotations and the JUnit file.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 import click
 
 from mcm_compiler.artifact.layout import page_path
-from mcm_compiler.ci.batch import CompileOutcome, Job, Settings, compile_one, lost
+from mcm_compiler.ci import batch
 from mcm_compiler.ci.comparison import change_text
-from mcm_compiler.ci.figures import Figures
-from mcm_compiler.ci.model_list import ListedModel, list_models
+from mcm_compiler.ci.model_list import list_models
 from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.cli import output_files
 from mcm_compiler.cli.guard import Guard
@@ -24,7 +23,6 @@ from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.processes.staging import no_empty_folders
 from mcm_compiler.report.state_section import throughput_text
 from mcm_compiler.report.verdict.words import VERDICT, gap_text
-from mcm_compiler.results.strictness import exit_code
 from mcm_compiler.text.styled import wrapped
 from mcm_compiler.text.units import count_text, printable, seconds_text
 
@@ -40,7 +38,7 @@ NAME_WIDTH = 60
 def compile_many(
     arguments: tuple[str, ...],
     output: Path,
-    settings: Settings,
+    settings: batch.Settings,
     guard: Guard,
     processes: int,
     plugins: tuple[Path, ...],
@@ -55,7 +53,6 @@ def compile_many(
         click.UsageError: for one in the place of a page.
     """
     # Reads models; a build that has all in its cache shows its lines without.
-    from mcm_compiler.ci.batch import options_of_each
 
     start = time.perf_counter()
     listed = list_models(arguments, output)
@@ -69,24 +66,23 @@ def compile_many(
             output_files.refuse_existing(page, settings.force)
     # A new output folder may replace its own baseline.
     before = [guard.before(model.folder) for model in listed]
-    options = options_of_each([model.model for model in listed], settings.options)
+    options = batch.options_of_each([model.model for model in listed], settings.options)
     jobs = [
-        Job(model.model, output / model.folder, own)
-        for model, own in zip(listed, options, strict=True)
+        batch.Job(model.model, output / model.folder, own, earlier)
+        for model, own, earlier in zip(listed, options, before, strict=True)
     ]
     width = min(max(len(printable(job.model)) for job in jobs), NAME_WIDTH)
     as_text = output_format != "json"
     parents = [job.folder.parent for job in jobs]
     with no_empty_folders(*parents), progress_line() as progress:
-        work = partial(compile_one, settings)
-        results = work_on_all(jobs, work, lost, processes, plugins, progress)
-        compared = _compared(results, guard, zip(listed, before, strict=True))
+        work = partial(batch.compile_one, settings)
+        results = work_on_all(jobs, work, batch.lost, processes, plugins, progress)
 
-        def shown(outcome: CompileOutcome) -> Shown:
+        def shown(outcome: batch.CompileOutcome) -> Shown:
             lines = outcome_lines(outcome, width) if as_text else []
             return outcome.model, lines, outcome.diagnostics
 
-        outcomes = each_shown(_timed(compared, width) if timings else compared, shown)
+        outcomes = each_shown(_timed(results, width) if timings else results, shown)
     if as_text:
         click.echo(summary_line(outcomes))
     else:
@@ -94,20 +90,10 @@ def compile_many(
     seconds = time.perf_counter() - start
     click.echo(f"wrote to {printable(str(output))} in {seconds:.1f} s", err=True)
     guard.report(outcomes, settings)
-    return exit_code(outcomes)
+    return batch.exit_code(outcomes)
 
 
-def _compared(
-    results: Generator[CompileOutcome],
-    guard: Guard,
-    baselines: Iterable[tuple[ListedModel, Figures | Diagnostic | None]],
-) -> Generator[CompileOutcome]:
-    with closing(results):
-        for result, (model, before) in zip(results, baselines, strict=True):
-            yield guard.compared(result, before, model.folder)
-
-
-def _timed(results: Generator[CompileOutcome], width: int) -> Generator[CompileOutcome]:
+def _timed(results: Generator[batch.CompileOutcome], width: int) -> Generator[batch.CompileOutcome]:
     """The outcomes; the seconds of each are printed to stderr after it is shown."""
     with closing(results):
         for outcome in results:
@@ -140,7 +126,7 @@ def show_one(name: str, lines: Sequence[str], diagnostics: Sequence[Diagnostic])
         show_diagnostics(diagnostics)
 
 
-def outcome_line(outcome: CompileOutcome, width: int) -> str:
+def outcome_line(outcome: batch.CompileOutcome, width: int) -> str:
     """`ok      a.onnx   4,797 inferences/s  period 208 us  gap <= 0.3 %  4 chips  -1.2 %`."""
     verdict, name, cells = _cells(outcome)
     widths = (0,) if outcome.report is None else (22, 14, 13, 8, 0)
@@ -148,7 +134,7 @@ def outcome_line(outcome: CompileOutcome, width: int) -> str:
     return "  ".join([verdict, f"{name:<{width}}", *aligned])
 
 
-def outcome_lines(outcome: CompileOutcome, width: int) -> list[str]:
+def outcome_lines(outcome: batch.CompileOutcome, width: int) -> list[str]:
     """The same, with the numbers below the name where the terminal is narrower than the line."""
     line = outcome_line(outcome, width)
     columns = terminal_width()
@@ -159,7 +145,7 @@ def outcome_lines(outcome: CompileOutcome, width: int) -> list[str]:
     return [f"{verdict}  {name}", *(f"{'':8}{number}" for number in numbers)]
 
 
-def _cells(outcome: CompileOutcome) -> tuple[str, str, list[str]]:
+def _cells(outcome: batch.CompileOutcome) -> tuple[str, str, list[str]]:
     """Verdict, model, and what is reported of it."""
     verdict = click.style("FAILED", fg="red") if outcome.failed else click.style("ok    ", "green")
     name = printable(outcome.model)
@@ -177,7 +163,7 @@ def _cells(outcome: CompileOutcome) -> tuple[str, str, list[str]]:
     return verdict, name, cells
 
 
-def summary_line(outcomes: list[CompileOutcome]) -> str:
+def summary_line(outcomes: list[batch.CompileOutcome]) -> str:
     """`30 models: 28 ok, 2 failed, 1 of them slower than its baseline`."""
     failed = sum(outcome.failed for outcome in outcomes)
     slower = sum(o.comparison is not None and o.comparison.regressed for o in outcomes)
@@ -185,7 +171,7 @@ def summary_line(outcomes: list[CompileOutcome]) -> str:
     return f"{text}, {slower} of them slower than the baseline" if slower else text
 
 
-def outcome_data(outcome: CompileOutcome) -> dict[str, Any]:
+def outcome_data(outcome: batch.CompileOutcome) -> dict[str, Any]:
     """The JSON form: nothing that differs between two runs."""
     return {
         "model": outcome.model,

@@ -15,7 +15,7 @@ import click
 
 from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.ci.annotations import command_of, path_in_repository, wanted
-from mcm_compiler.ci.batch import CompileOutcome
+from mcm_compiler.ci.batch import exit_code
 from mcm_compiler.ci.junit import Finding, compile_cases, junit_xml, place_in_file, sarif_log
 from mcm_compiler.cli import many_models
 from mcm_compiler.cli.output_files import diagnosed_writes, refuse_inside_output, write_with_parents
@@ -31,7 +31,6 @@ from mcm_compiler.project.records import Cell, ProjectFile
 from mcm_compiler.project.summary import counts_text, summary_markdown
 from mcm_compiler.project.verdicts import CellOutcome
 from mcm_compiler.report.versions import versions
-from mcm_compiler.results.strictness import exit_code
 from mcm_compiler.text import json_text
 from mcm_compiler.text.units import printable
 
@@ -116,9 +115,9 @@ class BuildReports:
                 if line is not None:
                     click.echo(line, err=True)
         if (junit := self.files.get("--junit")) is not None:
-            suites: dict[str, list[CompileOutcome]] = {}
+            suites: dict[str, list[CellOutcome]] = {}
             for outcome in outcomes:
-                suites.setdefault(outcome.cell.target, []).append(_as_compile(outcome))
+                suites.setdefault(outcome.cell.target, []).append(outcome)
             cases = ((name, name, compile_cases(own)) for name, own in suites.items())
             write_with_parents(junit, junit_xml(cases))
         if (sarif := self.files.get("--sarif")) is not None:
@@ -257,19 +256,8 @@ def outcome_data(
 
 
 def _line(outcome: CellOutcome, width: int) -> str:
-    line = many_models.outcome_line(_as_compile(outcome), width)
+    line = many_models.outcome_line(outcome, width)
     if outcome.expectedly_failed and outcome.cell.expected is not None:
         line += f"{outcome.cell.expected.code} as expected"
     again = ", proven again" if outcome.proven_again else ""
     return f"{line}  cached{again}" if outcome.cached else line
-
-
-def _as_compile(outcome: CellOutcome) -> CompileOutcome:
-    """The outcome in the form that lines and JUnit files are made of."""
-    cell, record = outcome.cell, outcome.record
-    figures: dict[str, Any] | None = to_data(record)["figures"]
-    seconds = 0.0 if outcome.cached else record.seconds
-    told: tuple[Diagnostic, ...] = outcome.diagnostics
-    return CompileOutcome(
-        cell.title, Path(cell.folder), figures, None, outcome.comparison, told, seconds
-    )

@@ -15,18 +15,17 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
+from click import Context, Parameter
 from click.shell_completion import CompletionItem
 
 from mcm_compiler.cli import parameters
 from mcm_compiler.cli.show import failed, show_diagnostics
+from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.diagnostics.refusals import take_notices
 from mcm_compiler.text.option_fields import Option, asked, option_of, options_of
-
-if TYPE_CHECKING:
-    from click import Context, Parameter
 
 ZOO_PREFIX = "zoo:"
 
@@ -45,8 +44,6 @@ def completer_of(names: str) -> Completer:
         if kind == "FILES":
             return _items((), typed, True)
         if kind == "CODES":
-            from mcm_compiler.diagnostics.catalog import catalog
-
             return _items(catalog(), typed.upper())
         if kind == "PIPELINE":  # passes, for its last step
             before, comma, step = typed.rpartition(",")
@@ -342,6 +339,21 @@ def value_of(option: Option, given: Any) -> Any:
     if option.form == "places":
         return tuple(sorted(set(given)))
     return parameters.once_each(option.flag, given) if option.form in _NAMED else given
+
+
+def refuse_beside(option: str, others: Mapping[str, object]) -> None:
+    """Refuses options that another one would leave without effect.
+
+    Args:
+        option: that is given.
+        others: values of those that it takes not; None for what is not given.
+
+    Raises:
+        click.UsageError: if one of them is.
+    """
+    given = next((name for name, value in others.items() if value is not None), None)
+    if given is not None:
+        raise click.UsageError(f"{option} takes no {given}")
 
 
 def refuse_taken(options: Sequence[Option], given: Mapping[str, Any]) -> None:

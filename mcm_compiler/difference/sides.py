@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import onnx_ir as ir
 
-from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
+from mcm_compiler.checking.entry.gate import MALFORMED, OpenedFolder, open_folder
 from mcm_compiler.checking.figures_check import check_stored_figures
 from mcm_compiler.ci.figures import Figures, figures_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -19,9 +19,6 @@ from mcm_compiler.report.bottleneck import channel_kind
 from mcm_compiler.report.sentences import place_name, resource_name
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.results.op_times import program_op_times
-
-MALFORMED = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
-"""Errors of reading a stored report that is not of the published schema."""
 
 CHIP_PROPERTY = "mcm.chip"
 """Of a node of the annotated model: the chips that it runs on."""

@@ -26,6 +26,7 @@ from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.processes.staging import write_changed
 from mcm_compiler.project import cell_work
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
+from mcm_compiler.project.cell_record import CellResult
 from mcm_compiler.project.content import Content, environment_digest
 from mcm_compiler.project.records import Cell, ProjectFile
 from mcm_compiler.project.verdicts import CellOutcome, judged
@@ -98,15 +99,7 @@ def build_cells(
             for cell in cells:
                 hit = run.hits.get(cell.folder)
                 result = hit if hit is not None and run.is_ready(cell) else next(results)
-                outcome = judged(
-                    cell,
-                    result.record,
-                    result.comparison,
-                    (*run.distrusted.get(cell.folder, ()), *result.told),
-                    cached=hit is not None or result.proven,
-                    strict=options.strict,
-                )
-                yield run.accepted(outcome)
+                yield run.accepted(judged(cell, result, strict=options.strict))
         run.finish()
         for note in run.notes(cells):
             notice(note)
@@ -115,9 +108,7 @@ def build_cells(
             remove_empty(run.output, cell.folder)
 
 
-def _results(
-    jobs: Sequence[cell_work.CellJob], options: BuildOptions
-) -> Generator[cell_work.CellResult]:
+def _results(jobs: Sequence[cell_work.CellJob], options: BuildOptions) -> Generator[CellResult]:
     work = cell_work.work_on
     if options.scheduler is None or not jobs:
         return work_on_all(jobs, work, cell_work.lost, options.jobs, options.plugins)
@@ -135,19 +126,18 @@ class _Build:
         output: folder of the output folders.
         hits: results from the cache by folder of the cell.
         without_page: folders of those cells among them whose page is still to be made.
-        distrusted: what was wrong with entries of the cache.
     """
 
     def __init__(self, project: ProjectFile, options: BuildOptions) -> None:
         self.output = Path(project.output)
-        self.hits: dict[PurePosixPath, cell_work.CellResult] = {}
+        self.hits: dict[PurePosixPath, CellResult] = {}
         self.without_page: set[PurePosixPath] = set()
-        self.distrusted: dict[PurePosixPath, tuple[Diagnostic, ...]] = {}
         self._options = options
         self._accepted = AcceptedBaseline(Path(project.baseline))
         self._cache = BuildCache(Path(project.cache), project.cache_limit_bytes)
         self._claimed: dict[PurePosixPath, CacheEntry] = {}
         self._keys: dict[PurePosixPath, str] = {}
+        self._distrusted: dict[PurePosixPath, tuple[Diagnostic, ...]] = {}
 
     def look_up(self, cells: Sequence[Cell]) -> None:
         """Finds what the cache has, and puts it into the output folders.
@@ -174,7 +164,7 @@ class _Build:
                 elif entry is not None:
                     self.hits[cell.folder] = self._hit(cell, entry)
             except TamperedError as error:
-                self.distrusted[cell.folder] = (tampered(error, self._cache.root, cell.title),)
+                self._distrusted[cell.folder] = (tampered(error, self._cache.root, cell.title),)
                 self._cache.remove(key)
 
     def is_ready(self, cell: Cell) -> bool:
@@ -198,9 +188,10 @@ class _Build:
         claimed = self._claimed.get(cell.folder)
         if claimed is not None and not claimed.files:
             claimed = None  # nothing proves that a compile fails
-        html = self._options.html
-        cache = self._cache.root
-        return cell_work.CellJob(cell, folder, key, cache, baseline, allowed, html, known, claimed)
+        return cell_work.CellJob(
+            cell, folder, key, self._cache.root, baseline, allowed, self._options.html, known,
+            claimed, self._distrusted.get(cell.folder, ()),
+        )  # fmt: skip
 
     def accepted(self, outcome: CellOutcome) -> CellOutcome:
         """Accepts the figures of a cell that has no baseline, or where that is asked for.
@@ -242,33 +233,29 @@ class _Build:
             self._cache.touch(self._keys.values())
             self._cache.trim(set(self._keys.values()))
 
-    def _hit(self, cell: Cell, entry: CacheEntry) -> cell_work.CellResult:
+    def _hit(self, cell: Cell, entry: CacheEntry) -> CellResult:
         """The result of a cell from the cache; its output is placed.
 
         Raises:
             TamperedError: if the entry is not what was put into the cache.
         """
         job = self.job(cell)
-        comparison, told = None, []
-        before = None
-        differs = False
-        if entry.files and job.baseline is not None:
-            differs = _differs(job.baseline, entry)
-        if differs:
-            # The new output may replace the baseline.
-            before = cell_work.baseline_figures(job.baseline, told.append)
+        told: list[Diagnostic] = []
+        baseline = job.baseline if entry.files else None
+        differs = baseline is not None and _differs(baseline, entry)
+        # Read before the output is placed, which may replace the baseline.
+        before = cell_work.baseline_of(job, told.append) if differs else None
         try:
             self._cache.place(entry, job.folder)
         except CompileError as error:
-            return cell_work.CellResult(entry.record, None, (*told, *error.diagnostics))
-        if job.baseline is not None and entry.files and not differs:
-            comparison = _unchanged(entry, job.allowed)
+            return CellResult(entry.record, None, (*told, *error.diagnostics), cached=True)
         if differs:
-            compared = cell_work.compare_stored(job, entry.record, before)
-            comparison, told = compared.comparison, [*told, *compared.told]
-        if self._options.html and entry.files:
-            told += self._page(cell, entry, job.folder)
-        return cell_work.CellResult(entry.record, comparison, tuple(told))
+            result = cell_work.compare_stored(job, entry.record, before)
+        else:
+            comparison = None if baseline is None else _unchanged(entry, job.allowed)
+            result = CellResult(entry.record, comparison, cached=True)
+        pages = self._page(cell, entry, job.folder) if self._options.html and entry.files else ()
+        return replace(result, told=(*told, *result.told, *pages))
 
     def _page(self, cell: Cell, entry: CacheEntry, folder: Path) -> tuple[Diagnostic, ...]:
         """Writes the page of a cell from the cache, or notes that it is to be made.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import msgspec
 
+from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.report.records.verdict import Verdict
 from mcm_compiler.results.strictness import CheckStep
@@ -89,6 +91,27 @@ class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def unproven(self) -> tuple[Diagnostic, ...]:
         """`open` as diagnostics."""
         return tuple(stored.diagnostic() for stored in self.open)
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """A record, and how it compares with the baseline.
+
+    Attributes:
+        record: of compile and check.
+        comparison: with the baseline, or None.
+        told: diagnostics of the comparison and of the cache.
+        cached: whether the record was there already.
+    """
+
+    record: CellRecord
+    comparison: Comparison | None = None
+    told: tuple[Diagnostic, ...] = ()
+    cached: bool = False
+
+    def with_told(self, told: Iterable[Diagnostic]) -> CellResult:
+        """The result with further messages."""
+        return replace(self, told=(*self.told, *told))
 
 
 class StoredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

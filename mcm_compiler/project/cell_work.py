@@ -7,33 +7,38 @@ from __future__ import annotations
 
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace as replace_field
-
+from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.ci import batch
-from mcm_compiler.ci.baseline import read_baseline
+from mcm_compiler.ci.baseline import Baseline, stored_report
+from mcm_compiler.ci.batch import input_symbols
 from mcm_compiler.ci.batch import lost as lost_compile
-from mcm_compiler.ci.comparison import REGRESSION_CODE, RISE_CODE, Comparison
-from mcm_compiler.ci.figures import Figures
+from mcm_compiler.ci.comparison import REGRESSION_CODE, RISE_CODE
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.diagnostics.refusals import is_of_the_moment
+from mcm_compiler.options import CompileOptions
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.processes.foreign_code import diagnosed
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.project import proving
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
-from mcm_compiler.project.cell_record import CellFigures, CellRecord, CheckStep, StoredDiagnostic
+from mcm_compiler.project.cell_record import (
+    CellFigures,
+    CellRecord,
+    CellResult,
+    CheckStep,
+    StoredDiagnostic,
+)
 from mcm_compiler.project.records import Cell
 from mcm_compiler.results.strictness import UNPROVEN_CODE
 
 if TYPE_CHECKING:
     from mcm_compiler.checking.check import CheckReport
-    from mcm_compiler.options import CompileOptions
 
 
 _HINTS = {
@@ -58,6 +63,7 @@ class CellJob:
         html: whether a page is written next to the output folder.
         known: the result, where the cache has it and only the page lacks.
         claimed: an entry of the cache that this installation did not sign, to be proven.
+        distrusted: why an entry of the cache is not used.
     """
 
     cell: Cell
@@ -69,35 +75,19 @@ class CellJob:
     html: bool = False
     known: CellResult | None = None
     claimed: CacheEntry | None = None
-
-
-@dataclass(frozen=True)
-class CellResult:
-    """Outcome of a cell's work.
-
-    Attributes:
-        record: of compile and check.
-        comparison: with the baseline, or None.
-        told: diagnostics of the comparison and of the cache.
-        proven: whether it is of an entry of the cache that was proven again.
-    """
-
-    record: CellRecord
-    comparison: Comparison | None = None
-    told: tuple[Diagnostic, ...] = ()
-    proven: bool = False
+    distrusted: tuple[Diagnostic, ...] = ()
 
 
 def work_on(job: CellJob) -> CellResult:
     """Compiles a cell, checks and compares it; every failure becomes diagnostics."""
     if job.known is not None:
-        return with_told(job.known, _paged(job, kept=True))
+        return job.known.with_told(_paged(job, kept=True))
     start = time.perf_counter()
-    told: list[Diagnostic] = []
-    before = baseline_figures(job.baseline, told.append)
+    told = [*job.distrusted]
+    before = baseline_of(job, told.append)
     if job.claimed is not None:
         try:
-            return with_told(_proven(job, job.claimed, before, start), told)
+            return _proven(job, job.claimed, before, start).with_told(told)
         except (TamperedError, proving.UnprovenError) as error:
             told.append(tampered(error, job.cache, job.cell.title))
     outcome = _compiled(job, start)
@@ -105,13 +95,10 @@ def work_on(job: CellJob) -> CellResult:
     if outcome.report is not None:
         steps, outcome = _checked(job, outcome)
     seconds = time.perf_counter() - start
-    record = replace_field(_record(outcome, steps, seconds), dimensions=_dimensions(job.cell))
-    compared = outcome
-    if job.baseline is not None:
-        compared = batch.with_baseline(outcome, before, job.baseline, job.allowed)
-        told += map(_with_project_hint, compared.diagnostics[len(outcome.diagnostics) :])
-    told += _kept(job, record)
-    return CellResult(record, compared.comparison, tuple(told))
+    record = _record(outcome.report, steps, outcome.diagnostics, seconds, _dimensions(job.cell))
+    compared = batch.with_baseline(outcome, before)
+    told += map(_with_project_hint, compared.diagnostics[len(outcome.diagnostics) :])
+    return CellResult(record, compared.comparison, (*told, *_kept(job, record)))
 
 
 def _kept(job: CellJob, record: CellRecord) -> list[Diagnostic]:
@@ -129,9 +116,7 @@ def _kept(job: CellJob, record: CellRecord) -> list[Diagnostic]:
     return told
 
 
-def _proven(
-    job: CellJob, entry: CacheEntry, before: Figures | Diagnostic | None, start: float
-) -> CellResult:
+def _proven(job: CellJob, entry: CacheEntry, before: Baseline | None, start: float) -> CellResult:
     """The result of an entry of the cache that is proven again, and signed by that.
 
     Raises:
@@ -145,32 +130,19 @@ def _proven(
         proven = proving.prove(cell, options_of(cell), entry, cache, job.folder, checked)
     except CompileError as error:
         raise proving.UnprovenError(error.diagnostics[0].message) from error
-    record = CellRecord(
-        CellFigures.of_report(proven.report),
-        proven.check.steps,
-        tuple(map(StoredDiagnostic.of, proven.check.diagnostics)),
-        tuple(map(StoredDiagnostic.of, proven.check.unproven)),
-        time.perf_counter() - start,
-        _dimensions(cell),
-    )
+    found = (*proven.check.diagnostics, *proven.check.unproven)
+    seconds = time.perf_counter() - start
+    record = _record(proven.report, proven.check.steps, found, seconds, _dimensions(cell))
     told = [proving.proven_note(cell), *_kept(job, record)]
-    result = CellResult(record, None, tuple(told))
-    if job.baseline is not None:
-        result = with_told(compare_stored(job, record, before), told)
-    return replace(result, proven=True)
+    return compare_stored(job, record, before).with_told(told)
 
 
 def lost(job: CellJob, exit_code: int | None, journal: CrashJournal) -> CellResult:
     """The result of a cell whose process died under it."""
     outcome = lost_compile(batch.Job(job.cell.model, job.folder), exit_code, journal)
     if job.known is not None:
-        return with_told(job.known, outcome.diagnostics)
-    return CellResult(_record(outcome, (), 0.0))
-
-
-def with_told(result: CellResult, told: Iterable[Diagnostic]) -> CellResult:
-    """A result with further messages."""
-    return replace(result, told=(*result.told, *told))
+        return job.known.with_told(outcome.diagnostics)
+    return CellResult(_record(None, (), outcome.diagnostics, 0.0, None), None, job.distrusted)
 
 
 def _paged(job: CellJob, kept: bool) -> tuple[Diagnostic, ...]:
@@ -183,7 +155,6 @@ def _paged(job: CellJob, kept: bool) -> tuple[Diagnostic, ...]:
     Returns:
         Why it could not be written.
     """
-    from mcm_compiler.artifact.layout import page_path
     from mcm_compiler.page.folder_page import written_folder_page
 
     try:
@@ -196,29 +167,18 @@ def _paged(job: CellJob, kept: bool) -> tuple[Diagnostic, ...]:
     return ()
 
 
-def compare_stored(
-    job: CellJob, record: CellRecord, before: Figures | Diagnostic | None
-) -> CellResult:
+def compare_stored(job: CellJob, record: CellRecord, before: Baseline | None) -> CellResult:
     """The result of a cell from the cache, compared with a baseline that differs from it.
 
     Args:
         job: its folder has the output from the cache.
         record: of the cell.
-        before: as from `baseline_figures`.
+        before: as from `baseline_of`.
     """
-    from mcm_compiler.artifact import layout
-    from mcm_compiler.artifact.manifest import read_json
-    from mcm_compiler.ci.figures import stored_op_times
-
-    report = read_json(job.folder / layout.REPORT)
-    program = job.folder / layout.PROGRAM
-    times = stored_op_times(read_json(program)) if program.exists() else None
-    outcome = batch.CompileOutcome(
-        job.cell.model, job.folder, report, times, None, (), record.seconds
-    )
-    compared = batch.with_baseline(outcome, before, job.baseline or Path(), job.allowed)
-    told = tuple(map(_with_project_hint, compared.diagnostics))
-    return CellResult(record, compared.comparison, told)
+    if before is None:
+        return CellResult(record, cached=True)
+    comparison, told = before.compared(job.cell.model, *stored_report(job.folder))
+    return CellResult(record, comparison, tuple(map(_with_project_hint, told)), cached=True)
 
 
 def _with_project_hint(found: Diagnostic) -> Diagnostic:
@@ -227,16 +187,9 @@ def _with_project_hint(found: Diagnostic) -> Diagnostic:
     return replace(found, hint=hint)
 
 
-def baseline_figures(
-    path: Path | None, notice: Callable[[Diagnostic], None]
-) -> Figures | Diagnostic | None:
-    """Figures of a baseline, what is wrong with its files, or None where there is none."""
-    if path is None:
-        return None
-    try:
-        return read_baseline(path, notice)
-    except CompileError as error:
-        return error.diagnostics[0]
+def baseline_of(job: CellJob, notice: Callable[[Diagnostic], None]) -> Baseline | None:
+    """The baseline of a cell, or None where there is none."""
+    return None if job.baseline is None else Baseline.of(job.baseline, job.allowed, notice)
 
 
 def is_lasting(record: CellRecord) -> bool:
@@ -253,8 +206,6 @@ def options_of(cell: Cell) -> CompileOptions:
     Raises:
         CompileError: as `CompileOptions`.
     """
-    from mcm_compiler.options import CompileOptions
-
     given = {name: value for name, value in cell.options.items() if name != "sensitivities"}
     return CompileOptions(dims=_dims(cell), input=cell.inputs, sources=cell.sources, **given)
 
@@ -303,8 +254,6 @@ def _arrays_of(inputs: str) -> frozenset[str]:
 
 def _symbols(cell: Cell) -> Mapping[str, frozenset[str]] | None:
     """As `input_symbols`; None where the model may lack none of the sizes that it is given."""
-    from mcm_compiler.ci.batch import input_symbols
-
     return input_symbols(cell.model) if cell.lenient else None
 
 
@@ -338,9 +287,13 @@ def _check(cell: Cell, folder: Path, *, model: str | None = None) -> CheckReport
 
 
 def _record(
-    outcome: batch.CompileOutcome, steps: tuple[CheckStep, ...], seconds: float
+    report: Mapping[str, Any] | None,
+    steps: tuple[CheckStep, ...],
+    diagnostics: Sequence[Diagnostic],
+    seconds: float,
+    dimensions: tuple[str, ...] | None,
 ) -> CellRecord:
-    found = [StoredDiagnostic.of(d) for d in outcome.diagnostics if d.code != UNPROVEN_CODE]
-    open_points = [StoredDiagnostic.of(d) for d in outcome.diagnostics if d.code == UNPROVEN_CODE]
-    figures = CellFigures.of_report(outcome.report) if outcome.report is not None else None
-    return CellRecord(figures, steps, tuple(found), tuple(open_points), seconds)
+    found = [StoredDiagnostic.of(d) for d in diagnostics if d.code != UNPROVEN_CODE]
+    open_points = [StoredDiagnostic.of(d) for d in diagnostics if d.code == UNPROVEN_CODE]
+    figures = None if report is None else CellFigures.of_report(report)
+    return CellRecord(figures, steps, tuple(found), tuple(open_points), seconds, dimensions)

@@ -6,16 +6,23 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
-from mcm_compiler.ci.comparison import Comparison
+from mcm_compiler.ci.batch import CompileOutcome
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiagnostic
+from mcm_compiler.project.cell_record import (
+    CellFigures,
+    CellRecord,
+    CellResult,
+    StoredDiagnostic,
+    to_data,
+)
 from mcm_compiler.project.cells import tables_of
 from mcm_compiler.project.proving import PROVEN_CODE
 from mcm_compiler.project.records import Cell, ProjectFile
-from mcm_compiler.results.strictness import Outcome
 from mcm_compiler.text.units import percent_text, rate_text, seconds_text
 
 _OF_SIZES = ("MCM-U004", "MCM-U005", "MCM-I030", "MCM-I031")
@@ -29,21 +36,17 @@ _LIMIT = re.compile(r"(?:--max-latency|\bmax_latency(?:_s)?)\b")
 
 
 @dataclass(frozen=True)
-class CellOutcome(Outcome):
+class CellOutcome(CompileOutcome):
     """Outcome of a cell of a build.
 
     Attributes:
         cell: the cell.
         record: of compile and check.
-        comparison: with the baseline, or None.
-        diagnostics: all of them.
         cached: whether its result was there already.
     """
 
     cell: Cell
     record: CellRecord
-    comparison: Comparison | None
-    diagnostics: tuple[Diagnostic, ...]
     cached: bool
 
     @property
@@ -57,32 +60,25 @@ class CellOutcome(Outcome):
         return self.cell.expected is not None and not self.failed
 
 
-def judged(
-    cell: Cell,
-    record: CellRecord,
-    comparison: Comparison | None,
-    told: Sequence[Diagnostic],
-    *,
-    cached: bool,
-    strict: bool,
-) -> CellOutcome:
+def judged(cell: Cell, result: CellResult, *, strict: bool) -> CellOutcome:
     """The outcome of a cell.
 
     Args:
         cell: the cell.
-        record: of compile and check.
-        comparison: with the baseline, or None.
-        told: what was said of the baseline and of the cache.
-        cached: whether the record was there already.
+        result: of the work on it.
         strict: whether what is not proven is an error.
     """
-    record = _placed(cell, record)
+    record = _placed(cell, result.record)
     found = record.diagnostics
     if cell.expected is not None:
         found = _as_expected(cell, record)
     elif record.figures is not None:
         found = (*found, *missed(cell, record.figures), *(record.unproven if strict else ()))
-    return CellOutcome(cell, record, comparison, (*found, *told), cached)
+    figures: dict[str, Any] | None = to_data(record)["figures"]
+    return CellOutcome(
+        cell.title, Path(cell.folder), figures, None, result.comparison, (*found, *result.told),
+        0.0 if result.cached else record.seconds, cell, record, result.cached,
+    )  # fmt: skip
 
 
 def _placed(cell: Cell, record: CellRecord) -> CellRecord:

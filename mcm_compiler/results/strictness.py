@@ -112,32 +112,6 @@ class CheckStep:
     detail: str
 
 
-class Outcome:
-    """Outcome of one of many models or cells.
-
-    Attributes:
-        diagnostics: all of them.
-    """
-
-    diagnostics: tuple[Diagnostic, ...]
-
-    @property
-    def error_codes(self) -> list[str]:
-        """Codes of all errors."""
-        return [d.code for d in self.diagnostics if d.severity is Severity.ERROR]
-
-    @property
-    def failed(self) -> bool:
-        """True if there is an error among the diagnostics."""
-        return bool(self.error_codes)
-
-
-def exit_code(outcomes: Iterable[Outcome]) -> int:
-    """0 if nothing failed, 3 if all that is wrong is not being proven, else 1."""
-    codes = {code for outcome in outcomes for code in outcome.error_codes}
-    return UNPROVEN_EXIT if codes == {UNPROVEN_CODE} else int(bool(codes))
-
-
 def _named(outputs: Sequence[str]) -> str:
     more = ", ..." if len(outputs) > MAX_NAMED else ""
     return ", ".join(map(quote, outputs[:MAX_NAMED])) + more

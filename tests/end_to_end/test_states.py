@@ -16,12 +16,11 @@ from mcm_compiler.artifact.manifest import sha256_file
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.run_folder import run_folder
 from mcm_compiler.checking.entry.run_pipelined import run_pipelined
-from mcm_compiler.ci.batch import Job, success
+from mcm_compiler.ci.batch import Job, exit_code, success
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.report.report_data import build_report
-from mcm_compiler.results.strictness import exit_code
 from tests.generators.small_mesh import small_mesh
 from tests.oracles.real_road import PackageOptions, parse
 from tests.oracles.reference_states import ReferenceStates

@@ -8,13 +8,15 @@ What the files hold is read once.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
 
 from mcm_compiler.additions import addition_of
 from mcm_compiler.artifact import layout
@@ -29,15 +31,13 @@ from mcm_compiler.artifact.manifest import (
 from mcm_compiler.artifact.profiles import ProfileFolder
 from mcm_compiler.components.cost_choice import TakesCostModel, choice_of, with_cost_model
 from mcm_compiler.components.cost_files import user_files
+from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
+from mcm_compiler.contracts.target import ChipModel, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.units import count_text
 
 if TYPE_CHECKING:
-    import onnx_ir as ir
-
     from mcm_compiler.certificate.claims import Certificate
-    from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
-    from mcm_compiler.contracts.target import ChipModel, Target
 
 
 _VERSION_1 = (1, "roofline")
@@ -198,6 +198,24 @@ def read_report(path: Path) -> dict[str, Any]:
         wanted = layout.REPORT_SCHEMA_VERSION
         raise damaged(path, f"its schema version is {shown}, not {wanted}")
     return report
+
+
+MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Errors of reading fields of a report that is not of the published schema."""
+
+
+@contextmanager
+def fields_of(report: Path) -> Generator[None]:
+    """Code that reads fields of a report as if they were what the schema says.
+
+    Raises:
+        CompileError: MCM-A005 where they are not.
+    """
+    try:
+        yield
+    except MALFORMED as error:
+        reason = f"a field is missing or malformed: {type(error).__name__} {error}"
+        raise damaged(report, reason) from error
 
 
 _HASHED_AT_ONCE = 2

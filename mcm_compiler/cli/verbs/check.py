@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcm_compiler.cli.parameters import MAX_SEED
-from mcm_compiler.cli.show import beside, progress_line, show_diagnostics, show_json
+from mcm_compiler.cli.show import beside, progress_line, report_failure, show_diagnostics, show_json
 from mcm_compiler.cli.verb import FORMAT, JUNIT, argument, verb
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.option_fields import asked
 from mcm_compiler.text.units import count_text, printable
 
@@ -74,8 +75,6 @@ def command(
     """
     from mcm_compiler.ci.checks import DEFAULT_SEEDS, check_one, exit_code, list_folders
     from mcm_compiler.cli.output_files import refuse_inside_output
-    from mcm_compiler.cli.show import report_failure
-    from mcm_compiler.diagnostics import CompileError
     from mcm_compiler.processes.staging import refuse_irregular
 
     own_data = bool(inputs) or test_data is not None

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcm_compiler.cli import compile_options, show
 from mcm_compiler.cli.parameters import parse_percentage
 from mcm_compiler.cli.show import show_diagnostics
-from mcm_compiler.cli.verb import FORCE, FORMAT, HTML, JUNIT, MODELS, TARGET, verb
+from mcm_compiler.cli.verb import FORCE, FORMAT, HTML, JUNIT, MODELS, TARGET, refuse_beside, verb
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.processes.interruption import expect_one_output
 from mcm_compiler.text.option_fields import asked
 
 if TYPE_CHECKING:
-    from mcm_compiler.ci.batch import Settings
+    import onnx_ir as ir
+
+    from mcm_compiler.ci.batch import Job, Settings
     from mcm_compiler.cli.guard import Guard
+    from mcm_compiler.pipeline.passes import Pass
+    from mcm_compiler.results.compile_result import CompileResult
 
 DEFAULT_REGRESSION = "3%"
 
@@ -96,15 +101,18 @@ def command(
 
         show_diagnostics(machine_notes(options.cost_model))
     first, *further = models
+    many = bool(further) or os.path.isdir(first)
     if profile:
+        if many:
+            raise click.UsageError("--profile is for a single model")
         unfit = {
-            "--sensitivities or --html": sensitive,
-            "--print-after": bool(print_after),
-            "--assignment-out": assignment_out is not None,
-            "--junit or --baseline": guard.reports() or baseline is not None,
+            "--sensitivities or --html": sensitivities or html or None,
+            "--print-after": print_after or None,
+            "--assignment-out": assignment_out,
+            "--junit or --baseline": junit or baseline,
         }
-        return _compile_profiles(models, output, settings, profile, unfit, timings, output_format)
-    if further or os.path.isdir(first):
+        refuse_beside("--profile", unfit)
+    if many:
         if output is None:
             raise click.UsageError("many models need -o, the folder for their output folders")
         unfit = {
@@ -129,7 +137,7 @@ def command(
         if path is not None:
             output_files.refuse_inside_output(path, folder)
     return _compile_one(
-        first, folder, settings, guard, print_after, timings, assignment_out, output_format
+        first, folder, settings, guard, profile, print_after, timings, assignment_out, output_format
     )
 
 
@@ -138,120 +146,86 @@ def _compile_one(
     folder: Path,
     settings: Settings,
     guard: Guard,
+    profiles: tuple[str, ...],
     print_after: tuple[str, ...],
     timings: bool,
     assignment_out: Path | None,
     output_format: str,
 ) -> int:
-    from mcm_compiler.api import compile_model
-    from mcm_compiler.ci.batch import Job, failure, success
-    from mcm_compiler.cli.output_files import write_assignment
-    from mcm_compiler.processes.interruption import expect_one_output
-    from mcm_compiler.results.strictness import exit_code
+    from mcm_compiler.ci.batch import Job, exit_code, failure, success, with_baseline
+    from mcm_compiler.ci.comparison import change_text
 
     # The new output may replace the baseline.
     before = guard.before(None)
     after_pass = compile_options.printer_after(print_after, settings.options)
-    start = time.perf_counter()
+    job, start = Job(model, folder), time.perf_counter()
     # What is left then takes moments: a signal that comes later comes too late.
     expect_one_output()
     try:
-        with show.progress_line(quiet=after_pass is not None) as progress:
-            result = compile_model(
-                model,
-                settings.target,
-                settings.options,
-                output=folder,
-                force=settings.force,
-                progress=progress,
-                after_pass=after_pass,
-                sensitivities=settings.sensitivities,
-            )
+        results = _results(job, settings, profiles, after_pass)
     except Exception as error:
-        if guard.reports():
-            guard.report([failure(Job(model, folder), error, start)], settings)
+        guard.report([failure(job, error, start)], settings)
         raise
-    compiled = success(Job(model, folder), result, start, settings.strict)
-    show_diagnostics(compiled.diagnostics)
+    compiled = [success(job, result, start, settings.strict) for result in results.values()]
+    for one in compiled:
+        show_diagnostics(one.diagnostics)
+    reports = {name: one.report or {} for name, one in zip(results, compiled, strict=True)}
     if output_format == "json":
-        show.show_json(compiled.report)
+        show.show_json(reports if profiles else reports[""])
     else:
-        show.show_report(compiled.report or {}, full=False)
+        for name, report in reports.items():
+            if profiles:
+                click.echo(f"profile {name}")
+            show.show_report(report, full=False)
     if timings:
-        show.show_timings(result.timings)
+        for result in results.values():
+            show.show_timings(result.timings)
     show.wrote(folder)
     if settings.html:
         from mcm_compiler.page.folder_page import write_page_beside
 
         show.wrote(write_page_beside(folder))
-    if assignment_out is not None and result.problem is not None and result.partition is not None:
-        from mcm_compiler.placements.assignment_file import chip_of_op
-
-        write_assignment(assignment_out, chip_of_op(result.problem, result.partition), "chip")
-        show.wrote(assignment_out)
+    if assignment_out is not None:
+        _write_assignment(assignment_out, results[""])
     if output_format != "json":
         show.show_next_steps(folder)
-    outcome = guard.compared(compiled, before, None)
-    show_diagnostics(outcome.diagnostics[len(compiled.diagnostics) :])
-    if outcome.comparison is not None:
-        from mcm_compiler.ci.comparison import change_text
-
-        change = change_text(outcome.comparison)
-        click.echo(f"throughput {change} against the baseline", err=True)
-    guard.report([outcome], settings)
-    return exit_code([outcome])
+    outcomes = [with_baseline(one, before) for one in compiled]
+    show_diagnostics(outcomes[0].diagnostics[len(compiled[0].diagnostics) :])
+    if (comparison := outcomes[0].comparison) is not None:
+        click.echo(f"throughput {change_text(comparison)} against the baseline", err=True)
+    guard.report(outcomes, settings)
+    return exit_code(outcomes)
 
 
-def _compile_profiles(
-    models: tuple[str, ...],
-    output: Path | None,
+def _results(
+    job: Job,
     settings: Settings,
     texts: tuple[str, ...],
-    unfit: Mapping[str, bool],
-    timings: bool,
-    output_format: str,
-) -> int:
-    from mcm_compiler.ci.batch import Job, success
-    from mcm_compiler.processes.interruption import expect_one_output
-    from mcm_compiler.profiles import compile_profiles, parse_profiles
-    from mcm_compiler.results.strictness import exit_code
+    after_pass: Callable[[Pass, ir.Model], None] | None,
+) -> dict[str, CompileResult]:
+    """Results by profile; of a compile without profiles by an empty name."""
+    from mcm_compiler.api import compile_model
 
-    model, *further = models
-    if further or os.path.isdir(model):
-        raise click.UsageError("--profile is for a single model")
-    for what in (what for what, given in unfit.items() if given):
-        raise click.UsageError(f"--profile takes no {what}")
-    profiles = parse_profiles(texts, settings.options.dims)
-    folder = output if output is not None else default_folder(model, settings.target)
-    start = time.perf_counter()
-    expect_one_output()
-    with show.progress_line() as progress:
-        results = compile_profiles(
-            model,
-            settings.target,
-            settings.options,
-            profiles,
-            output=folder,
-            force=settings.force,
-            progress=progress,
-        )
-    outcomes = [success(Job(model, folder), one, start, settings.strict) for one in results]
-    for one in outcomes:
-        show_diagnostics(one.diagnostics)
-    reports = {p.name: o.report or {} for p, o in zip(profiles, outcomes, strict=True)}
-    if output_format == "json":
-        show.show_json(reports)
-    else:
-        for name, report in reports.items():
-            click.echo(f"profile {name}")
-            show.show_report(report, full=False)
-    if timings:
-        for result in results:
-            show.show_timings(result.timings)
-    show.wrote(folder)
-    if output_format != "json":
-        show.show_next_steps(folder)
-    return exit_code(outcomes)
+    asked = job.model, settings.target, settings.options
+    with show.progress_line(quiet=after_pass is not None) as progress:
+        written: Any = {"output": job.folder, "force": settings.force, "progress": progress}
+        if texts:
+            from mcm_compiler.profiles import compile_profiles, parse_profiles
+
+            profiles = parse_profiles(texts, settings.options.dims)
+            found = compile_profiles(*asked, profiles, **written)
+            return {one.name: result for one, result in zip(profiles, found, strict=True)}
+        changes = settings.sensitivities
+        return {"": compile_model(*asked, after_pass=after_pass, sensitivities=changes, **written)}
+
+
+def _write_assignment(path: Path, result: CompileResult) -> None:
+    from mcm_compiler.cli.output_files import write_assignment
+    from mcm_compiler.placements.assignment_file import chip_of_op
+
+    if result.problem is not None and result.partition is not None:
+        write_assignment(path, chip_of_op(result.problem, result.partition), "chip")
+        show.wrote(path)
 
 
 def default_folder(model: str, target: str) -> Path:

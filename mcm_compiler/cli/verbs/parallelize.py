@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcm_compiler.cli.show import show_diagnostics, show_json, show_table, wrote
-from mcm_compiler.cli.verb import FORCE, FORMAT, MODEL, TARGET, fields_of, verb
+from mcm_compiler.cli.verb import FORCE, FORMAT, MODEL, TARGET, fields_of, refuse_beside, verb
 from mcm_compiler.contracts.requests import PlanOptions
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.option_fields import asked
+from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
 if TYPE_CHECKING:
     from mcm_compiler.contracts.planning import PlanAnswer, Planner, PlanRequest
@@ -85,10 +86,10 @@ def command(
     degrees = {flag: plan_options.get(name) for name, flag in flags.items()}
     changed = {"--sensitivities": sensitivities or None}
     if why:
-        _refuse_beside("--why", {**files, **degrees, **changed})
+        refuse_beside("--why", {**files, **degrees, **changed})
     elif plan_file is not None:
         further = {f"--{name}": plan_options.get(name) for name in ("operator", "training")}
-        _refuse_beside("--plan", {**degrees, **further, **changed})
+        refuse_beside("--plan", {**degrees, **further, **changed})
     options = PlanOptions(**plan_options)
     made = planner_of(planner)
     package = load_cluster(target) if sensitivities else load_plannable(target)
@@ -148,21 +149,6 @@ def _searched(
     return plan_changes(text, planner, request, answer)
 
 
-def _refuse_beside(option: str, others: Mapping[str, object]) -> None:
-    """Refuses options that another one would leave without effect.
-
-    Args:
-        option: that is given.
-        others: values of those that it takes not; None for what is not given.
-
-    Raises:
-        click.UsageError: if one of them is.
-    """
-    given = next((name for name, value in others.items() if value is not None), None)
-    if given is not None:
-        raise click.UsageError(f"{option} takes no {given}")
-
-
 def _tell(line: str) -> None:
     """Progress: one line that changes on a terminal, a line each elsewhere."""
     if sys.stderr.isatty():
@@ -178,7 +164,6 @@ def _show(result: PlanAnswer, output_format: str, changes: Sequence[StepChange] 
         stated = {} if changes is None else {"sensitivities": [vars(one) for one in changes]}
         show_json({**plan.to_dict(), "estimates": estimates, **stated})
         return
-    from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
     from mcm_compiler.variants.plan_changes import change_rows
 
     degrees = plan.degrees

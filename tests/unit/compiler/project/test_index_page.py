@@ -13,7 +13,7 @@ import pytest
 from mcm_compiler.artifact import layout
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiagnostic
+from mcm_compiler.project.cell_record import CellFigures, CellRecord, CellResult, StoredDiagnostic
 from mcm_compiler.project.index_page import index_bytes
 from mcm_compiler.project.records import Cell, ExpectedFailure, Thresholds
 from mcm_compiler.project.verdicts import judged
@@ -35,7 +35,7 @@ def cell(name: str, expected=None) -> Cell:
 
 def outcome(made: Cell, *found: Diagnostic, figures=FIGURES, comparison=None, cached=False):
     record = CellRecord(figures, (), tuple(map(StoredDiagnostic.of, found)), (), 1.0)
-    return judged(made, record, comparison, (), cached=cached, strict=False)
+    return judged(made, CellResult(record, comparison, cached=cached), strict=False)
 
 
 def paged(output: Path, made: Cell) -> None:

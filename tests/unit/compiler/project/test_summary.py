@@ -6,13 +6,13 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from mcm_compiler.ci.batch import exit_code
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiagnostic
+from mcm_compiler.project.cell_record import CellFigures, CellRecord, CellResult, StoredDiagnostic
 from mcm_compiler.project.records import Cell, ExpectedFailure, Thresholds
 from mcm_compiler.project.summary import MAX_BYTES, counts_text, summary_markdown
 from mcm_compiler.project.verdicts import judged
-from mcm_compiler.results.strictness import exit_code
 from tests.generators.example_result import example_verdict
 
 FIGURES = CellFigures(1000.0, 1e-3, 2e-3, 9e-4, 0.1, 3, example_verdict())
@@ -35,7 +35,7 @@ def record(*found: Diagnostic, figures: CellFigures | None = FIGURES, unproven=(
 
 
 def outcome(made: Cell, kept: CellRecord, comparison=None, told=(), cached=False, strict=False):
-    return judged(made, kept, comparison, told, cached=cached, strict=strict)
+    return judged(made, CellResult(kept, comparison, told, cached), strict=strict)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from mcm_compiler.checking import check as check_module
 from mcm_compiler.checking.check import CheckReport
 from mcm_compiler.checking.entry import run_folder as run_module
 from mcm_compiler.checking.entry import run_folder as simulate_module
@@ -76,7 +75,7 @@ def verdict(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             verification=Verification((0,), (OutputComparison("y", True, 0.0, 0.0),)),
         )
 
-    monkeypatch.setattr(check_module, "check_folder", check_folder)
+    monkeypatch.setattr("mcm_compiler.ci.checks.check_folder", check_folder)
     return state
 
 
