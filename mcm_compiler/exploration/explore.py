@@ -6,7 +6,7 @@ import hashlib
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from pathlib import Path, PurePath
 from typing import Any, Final
 
@@ -104,47 +104,6 @@ def _beaten(values: np.ndarray[Any, np.dtype[np.float64]]) -> Bools:
     return beaten
 
 
-@dataclass(frozen=True)
-class Request:
-    """Request of an exploration.
-
-    Attributes:
-        models: paths, or `zoo:NAME`.
-        target: as it was loaded.
-        asked: what is explored, and how.
-        options: of the compiles.
-
-    Raises:
-        CompileError: MCM-U061 for a sweep that is malformed.
-    """
-
-    models: tuple[str, ...]
-    target: Target
-    asked: ExploreOptions
-    options: CompileOptions
-
-    def __post_init__(self) -> None:
-        _ = self.sweeps  # one that is malformed is refused before anything is read or removed
-
-    @cached_property
-    def sweeps(self) -> tuple[Sweep, ...]:
-        """Each of another key."""
-        return tuple(map(parse_sweep, self.asked.sweeps))
-
-    @property
-    def digest(self) -> str:
-        """Identify this request, as far as points depend on it; models have hashes."""
-        return request_digest(
-            {
-                "models": self.models,
-                "target": content_text(self.target.source_text),
-                "sweeps": [asdict(sweep) for sweep in self.sweeps],
-                "options": asdict(replace(self.options, sources={})),
-                "versions": versions(),
-            }
-        )
-
-
 def explore(
     models: str | Path | Sequence[str | Path],
     target: str | Path | Target = "mcm36",
@@ -157,6 +116,9 @@ def explore(
 ) -> Explored:
     """Compiles models for all combinations of values of a target's keys, up to the simulation.
 
+    A model that cannot be read, and a variant that is no target or that a model does not fit, is
+    named in the result; the rest goes on.
+
     Args:
         models: a path or `zoo:NAME`, or several.
         target: a name, a path of a description, or a target.
@@ -164,35 +126,6 @@ def explore(
         options: of the compiles.
         journal: file that keeps what is found, for the option `resume`.
         force: remove a journal that is left, but to resume.
-        progress: called with how far it is.
-
-    Raises:
-        CompileError: as `Request` and `explore_request`.
-    """
-    named = [models] if isinstance(models, str | Path) else models
-    if not isinstance(asked, ExploreOptions):
-        swept = (asked or {}).items()
-        texts = (f"{key}={','.join(map(setting_text, each))}" for key, each in swept)
-        asked = ExploreOptions(tuple(texts))
-    package = given_target(target)
-    request = Request(tuple(map(str, named)), package, asked, options or CompileOptions())
-    if journal is not None and force and not asked.resume:
-        refuse_irregular(journal)
-        journal.unlink(missing_ok=True)
-    return explore_request(request, journal=journal, progress=progress)
-
-
-def explore_request(
-    request: Request, *, journal: Path | None = None, progress: Callable[[str], None] | None = None
-) -> Explored:
-    """Compiles every model for every variant, up to the simulation.
-
-    A model that cannot be read, and a variant that is no target or that a model does not fit, is
-    named in the result; the rest goes on.
-
-    Args:
-        request: what is asked for.
-        journal: file that keeps what is found; None to keep nothing.
         progress: called with how far it is.
 
     Returns:
@@ -203,48 +136,71 @@ def explore_request(
             sweeps, MCM-U063 for a journal, also one of a model that has changed since; as
             `results_of_workers`.
     """
-    options = request.options
-    load_level(options.level)  # an unknown one is told before anything is read
+    named = [models] if isinstance(models, str | Path) else models
+    if not isinstance(asked, ExploreOptions):
+        swept = (asked or {}).items()
+        texts = (f"{key}={','.join(map(setting_text, each))}" for key, each in swept)
+        asked = ExploreOptions(tuple(texts))
+    names, package = tuple(map(str, named)), given_target(target)
+    options = options or CompileOptions()
+    # What is malformed or unknown is refused before anything is read or removed.
+    sweeps = tuple(map(parse_sweep, asked.sweeps))
+    if journal is not None and force and not asked.resume:
+        refuse_irregular(journal)
+        journal.unlink(missing_ok=True)
+    load_level(options.level)
     passes = parse_pipeline(options.passes)
     split_pipeline(passes, options.passes, "explore")
-    variants = variants_of(request.target, request.sweeps, options)
-    kept = (
-        None if journal is None else Journal(journal, request.digest, resume=request.asked.resume)
-    )
-    work = _Work(request, variants, request.asked.jobs or usable_cores(), kept, progress or silent)
-    models = [work.model(at) for at in range(len(request.models))]
-    text = request.target.source_text
+    variants = variants_of(package, sweeps, options)
+    digest = _digest(names, package, sweeps, options)
+    kept = None if journal is None else Journal(journal, digest, resume=asked.resume)
+    work = _Work(package, asked, options, variants, kept, progress or silent)
     found: Exploration = {
         "schema_version": 1,
         "target": {
-            "name": request.target.name,
-            "sha256": hashlib.sha256(text.encode()).hexdigest(),
+            "name": package.name,
+            "sha256": hashlib.sha256(package.source_text.encode()).hexdigest(),
         },
-        "sweeps": [{"key": one.key, "values": list(one.values)} for one in request.sweeps],
+        "sweeps": [{"key": one.key, "values": list(one.values)} for one in sweeps],
         "pipeline": print_pipeline(passes),
         "level": options.level,
         "partitioner": options.partitioner,
         "seed": options.seed,
-        "models": models,
+        "models": [work.model(at, name) for at, name in enumerate(names)],
         "versions": versions(),
     }
     return Explored(found, kept)
 
 
+def _digest(
+    names: Sequence[str], target: Target, sweeps: Sequence[Sweep], options: CompileOptions
+) -> str:
+    """Identify a request, as far as points depend on it; models have hashes."""
+    return request_digest(
+        {
+            "models": names,
+            "target": content_text(target.source_text),
+            "sweeps": [asdict(sweep) for sweep in sweeps],
+            "options": asdict(replace(options, sources={})),
+            "versions": versions(),
+        }
+    )
+
+
 @dataclass
 class _Work:
-    request: Request
+    target: Target
+    asked: ExploreOptions
+    options: CompileOptions
     variants: Sequence[Variant]
-    at_once: int
     journal: Journal | None
     progress: Callable[[str], None]
 
-    def model(self, at: int) -> ExploredModel:
-        name = self.request.models[at]
+    def model(self, at: int, name: str) -> ExploredModel:
         shown = name if name.startswith(zoo.PREFIX) else PurePath(name).name
         self.progress(f"{shown}: import")
         try:
-            prepared = prepare_model(name, self.request.target, self.request.options)
+            prepared = prepare_model(name, self.target, self.options)
         except CompileError as error:
             faults = failed_point(error.diagnostics)["faults"]
             return {"name": shown, "sha256": None, "measures": [], "points": [], "faults": faults}
@@ -274,11 +230,11 @@ class _Work:
         sha256: str,
         asked: Sequence[tuple[Target, tuple[Placement, ...]]],
     ) -> Iterable[tuple[int, PlacedPoint]]:
-        if (scheduler := self.request.asked.scheduler) is None:
-            return points_of(prepared, asked, self.at_once, warm=True)
+        if (scheduler := self.asked.scheduler) is None:
+            return points_of(prepared, asked, self.asked.jobs or usable_cores(), warm=True)
         if not asked:
             return ()
-        model = pickle.dumps((name, self.request.target, self.request.options, sha256))
+        model = pickle.dumps((name, self.target, self.options, sha256))
         works = [partial(_point_on_worker, model, *one) for one in asked]
         return enumerate(results_of_workers(scheduler, works))
 
@@ -298,7 +254,7 @@ class _Work:
 
     def _less(self, at: int, points: Mapping[int, PlacedPoint]) -> list[int]:
         """Points with less of some resource and no more of any, and else the same settings."""
-        target, own = self.request.target, self.variants[at].settings
+        target, own = self.target, self.variants[at].settings
         more = target.ordered_keys if isinstance(target, OrdersKeys) else {}
         return [
             other
@@ -325,7 +281,7 @@ class _Work:
             for index, one in enumerate(self.variants)
         ]
         known = known_measures(facts)
-        measures: list[Measure] = [one for one in self.request.asked.front or known if one in known]
+        measures: list[Measure] = [one for one in self.asked.front or known if one in known]
         front = on_front(facts, measures)
         rows: list[ExploredPoint] = [
             {

@@ -17,7 +17,7 @@ from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.contracts.requests import ExploreOptions
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.exploration import explore as module
-from mcm_compiler.exploration.explore import Request, explore_request
+from mcm_compiler.exploration.explore import explore
 from mcm_compiler.exploration.journal import Exploration, journal_path
 from mcm_compiler.exploration.texts import (
     csv_text,
@@ -37,19 +37,19 @@ _SCHEMA = Path(__file__).parents[4] / "docs" / "reference" / "schema" / "explora
 _FIGURES = ("throughput_per_s", "period_s", "latency_s", "lower_bound_s", "gap", "chips_used")
 
 
-def _request(*sweeps: str, models: tuple[str, ...] = (_MODEL,), **more: Any) -> Request:
-    target = load_target("mcm4")
-    return Request(models, target, ExploreOptions(sweeps, **more), _OPTIONS)
+def _request(*sweeps: str, models: tuple[str, ...] = (_MODEL,), **more: Any) -> tuple[Any, ...]:
+    return models, load_target("mcm4"), ExploreOptions(sweeps, **more), _OPTIONS
 
 
-def _resumed(request: Request) -> Request:
-    return replace(request, asked=replace(request.asked, resume=True))
+def _resumed(request: tuple[Any, ...]) -> tuple[Any, ...]:
+    models, target, asked, options = request
+    return models, target, replace(asked, resume=True), options
 
 
 @pytest.fixture(scope="module")
 def found() -> Exploration:
     request = _request("package.num_chips=0..4:2", "chip.sram_mib=0.001,32,64")
-    return explore_request(request).data
+    return explore(*request).data
 
 
 def test_points_are_those_of_compiles_for_their_targets(found: Exploration) -> None:
@@ -111,7 +111,7 @@ def test_equal_targets_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(module, "points_of", counted)
     sweeps = ("chip.mac_array.dataflow=output_stationary", "package.channel_slots=2,2.0,3")
-    (model,) = explore_request(_request(*sweeps, "package.spill=none")).data["models"]
+    (model,) = explore(*_request(*sweeps, "package.spill=none")).data["models"]
     assert compiled == [2]
     assert len(model["points"]) == 2
 
@@ -130,7 +130,7 @@ def test_a_killed_exploration_goes_on_and_ends_with_the_same_bytes(
             raise Killed
 
     with pytest.raises(Killed):
-        explore_request(request, journal=journal, progress=progress)
+        explore(*request, journal=journal, progress=progress)
     # A point that no sweep has is none.
     _, *lines = (data := journal.read_bytes()).splitlines(keepends=True)
     journal.write_bytes(data + re.sub(rb'"point":\d+', b'"point":99', lines[0]))
@@ -143,7 +143,7 @@ def test_a_killed_exploration_goes_on_and_ends_with_the_same_bytes(
             compiled.append(len(targets)) or plain(prepared, targets, at_once, **more)
         ),
     )
-    resumed = explore_request(_resumed(request), journal=journal)
+    resumed = explore(*_resumed(request), journal=journal)
     again, kept = resumed.data, resumed.journal
     assert compiled == [6 - 3]
     assert json_text.encoded(again) == json_text.encoded(found)
@@ -160,25 +160,25 @@ def test_points_of_processes_that_died_are_compiled_anew(
     plain = module.points_of
     died = failed_point([Diagnostic("MCM-U037", "the process ended with exit code 1")])
     monkeypatch.setattr(module, "points_of", lambda *_, **__: iter([(0, died), (1, died)]))
-    (model,) = explore_request(request, journal=journal).data["models"]
+    (model,) = explore(*request, journal=journal).data["models"]
     assert [fault["code"] for point in model["points"] for fault in point["faults"]] == [
         "MCM-U037",
         "MCM-U037",
     ]
     monkeypatch.setattr(module, "points_of", plain)
-    (model,) = explore_request(_resumed(request), journal=journal).data["models"]
+    (model,) = explore(*_resumed(request), journal=journal).data["models"]
     assert [point["faults"] for point in model["points"]] == [[], []]
 
 
 def test_a_model_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
     (bad := tmp_path / "bad.onnx").write_bytes(b"no model")
     request = _request("package.num_chips=4", models=(str(bad), _MODEL))
-    first, second = explore_request(request).data["models"]
+    first, second = explore(*request).data["models"]
     assert first["name"] == "bad.onnx"
     assert first["faults"]
     assert first["points"] == []
     assert not second["points"][0]["faults"]
-    assert b"bad.onnx" in exploration_page(explore_request(request).data)
+    assert b"bad.onnx" in exploration_page(explore(*request).data)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_model_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) ->
 )
 def test_sweeps_without_a_valid_target_are_told(sweep: str, told: str) -> None:
     with pytest.raises(CompileError) as caught:
-        explore_request(_request(sweep))
+        explore(*_request(sweep))
     (found,) = caught.value.diagnostics
     assert found.code == "MCM-U062"
     assert told in f"{found.message} {found.hint}"
@@ -206,9 +206,9 @@ def test_another_model_under_the_same_name_is_told(tmp_path: Path) -> None:
     file, journal = tmp_path / "m.onnx", tmp_path / "out.json.part"
     write_model(build_zoo_model(_MODEL.removeprefix("zoo:")), file)
     request = _request("package.num_chips=4", models=(str(file),))
-    explore_request(request, journal=journal)
+    explore(*request, journal=journal)
     file.unlink()
     write_model(build_zoo_model("plain-cnn{image_size=16,stages=2,blocks=1,width=8}"), file)
     with pytest.raises(CompileError) as caught:
-        explore_request(_resumed(request), journal=journal)
+        explore(*_resumed(request), journal=journal)
     assert [d.code for d in caught.value.diagnostics] == ["MCM-U063"]
