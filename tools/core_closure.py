@@ -20,7 +20,7 @@ from pathlib import Path
 from count_lines import PLACES, ROOT, sizes_of
 from without import PRODUCTS
 
-VERBS = ("compile", "check", "build", "report", "run")
+VERBS = ("compile", "check", "build", "folders")
 ROOMS = tuple(
     room for name, product in PRODUCTS.items() if name != "ring" for room in product.rooms
 )
@@ -59,7 +59,7 @@ def in_product(module: str) -> bool:
 
 
 def roots_of(project: str) -> list[str]:
-    """The modules that `pyproject.toml` and the five verbs make part of the core."""
+    """The modules that `pyproject.toml` and these modules of verbs make part of the core."""
     plugins: Mapping[str, str] = tomllib.loads(project)["project"]["entry-points"][
         "mcm_compiler.plugins"
     ]

@@ -137,7 +137,7 @@ PRODUCTS = {
         "mcm_passes.mapping.device_placement",
     ),
     "zoo": Product(
-        ("mcm_compiler.cli.verbs.listings.zoo", "mcm_models.zoo"),
+        ("mcm_compiler.cli.verbs.zoo", "mcm_models.zoo"),
         ("tests/unit/passes/parallelism/rules", "tests/unit/compiler/report/verdict"),
         ("compile", _FIVE_OPS, "--target", "mcm4"),
         "mcm_models.zoo",

@@ -51,15 +51,7 @@ from mcm_compiler.equivalence.values.followed_passes import unfollowed_passes
 from mcm_compiler.graph import constants, dimensions, limits, trip_counts
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.graph.source import SourceModel
-from mcm_compiler.ir.rewriting import device_stages
-from mcm_compiler.ir.rewriting.writer import (
-    DataLocation,
-    initializers_of,
-    kept_whole,
-    large_tensors,
-    write_data,
-    write_with_data,
-)
+from mcm_compiler.ir.rewriting import device_stages, writer
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text import json_text
 
@@ -76,14 +68,14 @@ def write_chips(
 
     Where a level has divided ops, or in a round, a weight of several chips is written once.
     """
-    places: dict[int, DataLocation] = {}
+    places: dict[int, writer.DataLocation] = {}
     data = _data_files(chips, REPLICATION.find(compiled))
-    with kept_whole():
+    with writer.kept_whole():
         for name, (_, tensors) in data.items():
-            places |= write_data(tensors, folder / name)
+            places |= writer.write_data(tensors, folder / name)
         for chip in chips:
             path, own = folder / layout.chip_file(chip.chip), layout.chip_data_file(chip.chip)
-            written = write_with_data(chip.model, path, own, places if data else None)
+            written = writer.write_with_data(chip.model, path, own, places if data else None)
             places = written | places
         write_annotated(source, compiled, target.limits.num_chips, folder, places)
     (folder / layout.TARGET).write_bytes(target.source_text.encode())
@@ -102,7 +94,7 @@ def _data_files(
         return {}
     holders: dict[int, tuple[ir.TensorProtocol, dict[int, None]]] = {}
     for chip in chips:
-        for tensor in large_tensors(chip.model):
+        for tensor in writer.large_tensors(chip.model):
             holders.setdefault(id(tensor), (tensor, {}))[1][chip.chip] = None
     of_chips: dict[tuple[int, ...], list[ir.TensorProtocol]] = {}
     for tensor, held in holders.values():
@@ -219,7 +211,7 @@ def chip_entry(chip: ChipModel, wires: tuple[Wire, ...]) -> ChipEntry:
 
 def _other_files(chip: ChipModel) -> tuple[str, ...]:
     """Of a chip's model that was read from a folder, the files of weights that are not its own."""
-    tensors = [value.const_value for value in initializers_of(chip.model)]
+    tensors = [value.const_value for value in writer.initializers_of(chip.model)]
     files = {str(tensor.location) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)}
     return tuple(sorted(files - {layout.chip_data_file(chip.chip)}))
 
@@ -266,7 +258,7 @@ def write_annotated(
     compiled: ir.Model,
     num_chips: int,
     folder: Path,
-    shared: dict[int, DataLocation],
+    shared: dict[int, writer.DataLocation],
 ) -> None:
     """Writes `annotated.onnx` and, for weights that no chip stores as they are, its data file.
 
@@ -280,7 +272,7 @@ def write_annotated(
     """
     amend = partial(_annotate, source.original, compiled, num_chips)
     path = folder / layout.ANNOTATED
-    write_with_data(source.original, path, layout.ANNOTATED_DATA, shared, amend)
+    writer.write_with_data(source.original, path, layout.ANNOTATED_DATA, shared, amend)
 
 
 def _annotate(model: ir.Model, compiled: ir.Model, num_chips: int, text: onnx.ModelProto) -> None:

@@ -22,12 +22,8 @@ from mcm_compiler.equivalence.values.weight_contents import WeightContents
 from mcm_compiler.execution.npz_inputs import GivenInputs
 from mcm_compiler.graph.map_types import load_model, model_from_proto, model_in_folder
 from mcm_compiler.graph.source import SOURCE, SourceModel
+from mcm_compiler.ir.reading import external_data
 from mcm_compiler.ir.reading.declared_types import check_declared_types
-from mcm_compiler.ir.reading.external_data import (
-    check_tensors,
-    expand_sparse_weights,
-    name_real_files,
-)
 from mcm_compiler.ir.reading.function_calls import drop_overruled_functions
 from mcm_compiler.ir.reading.importer import import_model, import_onnx, sort_nodes
 from mcm_compiler.ir.reading.opset_conversion import lower_opset
@@ -328,9 +324,9 @@ def read_raw_proto(path: Path) -> onnx.ModelProto:
         check_declared_types(proto)
         drop_overruled_functions(proto)
         lower_opset(proto)
-        CompileError.raise_any(check_tensors(proto, path))
-        name_real_files(proto, path)
-        expand_sparse_weights(proto)
+        CompileError.raise_any(external_data.check_tensors(proto, path))
+        external_data.name_real_files(proto, path)
+        external_data.expand_sparse_weights(proto)
     except (OSError, DecodeError, ValueError, TypeError) as error:
         raise _unreadable(path, error) from error
     return proto

@@ -10,6 +10,7 @@ import click
 from mcm_compiler.cli.verb import PLUGIN, Several
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.text.option_fields import asked, option_of, options_of
+from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -117,6 +118,4 @@ def printer_after(
 
 def printable_lines(text: str) -> str:
     """`text` with everything but line ends escaped that does not print."""
-    from mcm_compiler.text.units import printable
-
     return "\n".join(map(printable, text.split("\n")))

@@ -23,6 +23,7 @@ from click.shell_completion import CompletionItem
 
 from mcm_compiler.cli import show
 from mcm_compiler.cli.shell_scripts import VARIABLE, answer_shells
+from mcm_compiler.cli.show import FAILURE_EXIT
 from mcm_compiler.cli.supervision import may_leave_something, supervise
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.processes import interruption
@@ -64,7 +65,14 @@ VERBS = {
 
 _VERBS = "mcm_compiler.cli.verbs"
 
-_COMPONENTS = ("costs", "explain", "passes", "placers", "strategies", "version")
+_MODULES = {
+    "listings": (
+        "completion", "costs", "explain", "passes", "placers", "strategies", "targets", "version",
+    ),
+    "folders": ("report", "run", "simulate"),
+    "measured_times": ("calibrate", "measure"),
+}  # fmt: skip
+"""Modules of several verbs, which have the names of these; the others have a verb each."""
 
 
 def command_of(verb: str) -> click.Command:
@@ -74,11 +82,11 @@ def command_of(verb: str) -> click.Command:
         click.UsageError: for a verb of a package that is not installed, or of none.
         CompileError: MCM-X003, MCM-X008 for an entry point that gives no command.
     """
-    if verb in _COMPONENTS:
-        return getattr(importlib.import_module(f"{_VERBS}.listings.components"), verb)
+    for module, verbs in _MODULES.items():
+        if verb in verbs:
+            return getattr(importlib.import_module(f"{_VERBS}.{module}"), verb)
     if verb in VERBS:
-        listing = "listings." if verb == "targets" else ""
-        return importlib.import_module(f"{_VERBS}.{listing}{verb}").command
+        return importlib.import_module(f"{_VERBS}.{verb}").command
     from mcm_compiler.plugin_kinds import lacking_package
     from mcm_compiler.registry import REGISTRIES
 
@@ -292,8 +300,6 @@ def flushed() -> int | None:
 
 def _told(descriptor: int, reason: str) -> int:
     """Says on the other stream that this one failed."""
-    from mcm_compiler.cli.show import FAILURE_EXIT
-
     found = Diagnostic("MCM-U052", f"{_NAMES[descriptor]} cannot be written: {reason}")
     other = _ERROR if descriptor == _OUTPUT else _OUTPUT
     with contextlib.suppress(OSError):

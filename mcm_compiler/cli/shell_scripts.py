@@ -9,19 +9,9 @@ nothing may be printed amid a line that is being typed.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
-from click.shell_completion import (
-    BashComplete,
-    FishComplete,
-    ShellComplete,
-    ZshComplete,
-    add_completion_class,
-    split_arg_string,
-)
-
-if TYPE_CHECKING:
-    import click
+import click
+from click import shell_completion
 
 PROGRAM = "mcmc"
 VARIABLE = "_MCMC_COMPLETE"
@@ -68,7 +58,7 @@ complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
 """
 
 
-class _Bash(BashComplete):
+class _Bash(shell_completion.BashComplete):
     """bash, which hands over the line up to the cursor and the characters that break words."""
 
     source_template = _BASH
@@ -79,7 +69,7 @@ class _Bash(BashComplete):
 
     def get_completion_args(self) -> tuple[list[str], str]:
         line = os.environ["COMP_WORDS"]
-        words = split_arg_string(line)[1:]
+        words = shell_completion.split_arg_string(line)[1:]
         typed = words.pop() if words and not line[-1:].isspace() else ""
         return words, typed
 
@@ -96,21 +86,21 @@ class _Bash(BashComplete):
         )
 
 
-class _Zsh(ZshComplete):
+class _Zsh(shell_completion.ZshComplete):
     """zsh, with click's script, silenced."""
 
-    source_template = ZshComplete.source_template.replace(
+    source_template = shell_completion.ZshComplete.source_template.replace(
         "=zsh_complete %(prog_name)s)", "=zsh_complete %(prog_name)s 2>/dev/null)"
     )
 
 
-class _Fish(FishComplete):
+class _Fish(shell_completion.FishComplete):
     """fish, whose scripts split at the first comma only."""
 
     source_template = _FISH
 
 
-SHELLS: dict[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
+SHELLS = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
 
 
 def script(shell: str, cli: click.Command) -> str:
@@ -126,4 +116,4 @@ def script(shell: str, cli: click.Command) -> str:
 def answer_shells() -> None:
     """Has click answer each shell as its script here expects it."""
     for name, how in SHELLS.items():
-        add_completion_class(how, name)
+        shell_completion.add_completion_class(how, name)

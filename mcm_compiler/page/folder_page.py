@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcm_compiler.artifact import layout, manifest
-from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
+from mcm_compiler.checking.entry.gate import OpenedFolder, fields_of, open_folder
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.page.compiled_page import compiled_page
 from mcm_compiler.page.contents import Compiled, page_bytes
 from mcm_compiler.processes.staging import write_whole
-
-MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
-"""Errors of making a page where a stored report is not of the published schema."""
 
 
 def write_page_beside(folder: Path) -> Path:
@@ -53,8 +50,5 @@ def checked_folder_page(folder: Path) -> tuple[bytes, Diagnostic | None]:
 
     opened = open_folder(folder, further=True)
     note = check_stored_figures(opened)
-    try:
+    with fields_of(folder / layout.REPORT):
         return page_bytes(compiled_page(Compiled(opened.report, opened))), note
-    except MALFORMED as error:
-        reason = f"a field is missing or malformed: {type(error).__name__} {error}"
-        raise manifest.damaged(folder / layout.REPORT, reason) from error

@@ -163,9 +163,6 @@ def _told(place: str, fault: str) -> Diagnostic:
     return Diagnostic("MCM-V053", f"{place} {fault}", at=place)
 
 
-"""Faults that are spelled out."""
-
-
 def check_host_marks(chips: Sequence[ChipModel], source: ir.Model, target: Target) -> str:
     """Checks marks in the chips' models and in the annotated source model.
 

@@ -11,8 +11,10 @@ from mcm_compiler.cli.compile_options import compile_options
 from mcm_compiler.cli.show import progress_line, show_diagnostics, show_json, show_table, wrote
 from mcm_compiler.cli.verb import FORCE, FORMAT, MODELS, TARGET, fields_of, verb
 from mcm_compiler.contracts.requests import ExploreOptions
+from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.exploration.journal import Exploration, journal_path
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.text import json_text
 from mcm_compiler.text.option_fields import asked
 from mcm_compiler.text.units import printable
 
@@ -69,7 +71,6 @@ def command(
 def _write(found: Exploration, csv: Path | None, json_file: Path | None, html: Path | None) -> None:
     from mcm_compiler.cli.output_files import write_with_parents
     from mcm_compiler.exploration.texts import csv_text
-    from mcm_compiler.text import json_text
 
     if csv is not None:
         text = csv_text(cast("Any", found["models"]))
@@ -83,7 +84,6 @@ def _write(found: Exploration, csv: Path | None, json_file: Path | None, html: P
 
 
 def _show(found: Exploration, whole: bool) -> None:
-    from mcm_compiler.diagnostics import Diagnostic
     from mcm_compiler.exploration.texts import fault_lines, front_rows, summary_text
 
     for number, model in enumerate(found["models"]):

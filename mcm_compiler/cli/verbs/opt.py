@@ -6,12 +6,7 @@ from pathlib import Path
 
 import click
 
-from mcm_compiler.cli.compile_options import (
-    PRINT_AFTER,
-    compile_options,
-    printable_lines,
-    printer_after,
-)
+from mcm_compiler.cli import compile_options
 from mcm_compiler.cli.show import progress_line, show_diagnostics, show_json, show_timings, wrote
 from mcm_compiler.cli.verb import FORCE, FORMAT, MODEL, TARGET, verb
 from mcm_compiler.options import CompileOptions
@@ -24,8 +19,8 @@ def command(
     output: Path | None = asked("new model", "", "Also write an ONNX file.", short="-o"),
     force: bool = FORCE,
     target: str = TARGET,
-    options: CompileOptions = compile_options(),
-    print_after: tuple[str, ...] = PRINT_AFTER,
+    options: CompileOptions = compile_options.compile_options(),
+    print_after: tuple[str, ...] = compile_options.PRINT_AFTER,
     timings: bool = asked("flag", "", "Print the time of each pass to stderr."),
     output_format: str = FORMAT,
 ) -> None:
@@ -35,7 +30,7 @@ def command(
     from mcm_compiler.ir.rewriting.printer import print_model
     from mcm_compiler.ir.rewriting.writer import write_model
 
-    after_pass = printer_after(print_after, options)
+    after_pass = compile_options.printer_after(print_after, options)
     with progress_line(quiet=after_pass is not None) as progress:
         compiled, diagnostics, spent = run_passes(
             model, target, options, progress=progress, after_pass=after_pass
@@ -46,7 +41,7 @@ def command(
         show_json({"passes": options.passes, "model": text, "diagnostics": shown})
     else:
         show_diagnostics(diagnostics)
-        click.echo(printable_lines(text), nl=False)
+        click.echo(compile_options.printable_lines(text), nl=False)
     if timings:
         show_timings(spent)
     if output is not None:

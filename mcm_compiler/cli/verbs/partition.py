@@ -10,6 +10,7 @@ import click
 from mcm_compiler.cli.show import show_json, show_table, wrote
 from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, fields_of, verb
 from mcm_compiler.contracts.requests import PlacementOptions
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.option_fields import asked
 from mcm_compiler.text.units import bytes_text
 
@@ -63,7 +64,6 @@ def command(
         placement_by,
         placement_cost,
     )
-    from mcm_compiler.diagnostics import CompileError
     from mcm_compiler.placements.placement_file import read_placement, with_devices
 
     asked = with_devices(read_placement(problem), max_accelerators, max_cpus)

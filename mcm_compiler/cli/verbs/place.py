@@ -11,6 +11,7 @@ from mcm_compiler.cli import show
 from mcm_compiler.cli.show import show_diagnostics
 from mcm_compiler.cli.verb import FORCE, FORMAT, HTML, MODEL, fields_of, verb
 from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.processes.interruption import expect_one_output
 from mcm_compiler.text.option_fields import asked
 
 TRAINING = "differentiate"
@@ -61,7 +62,6 @@ def command(
     from mcm_compiler.page.folder_page import write_page_beside
     from mcm_compiler.placed.placement_report import device_rows, placement_record, step_rows
     from mcm_compiler.placed.placing import place_model
-    from mcm_compiler.processes.interruption import expect_one_output
     from mcm_compiler.variants.plan_changes import change_rows
 
     if html and output is None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.cli.show import old_spelling, show_diagnostics
+from mcm_compiler.cli.show import old_spelling, show_diagnostics, show_json, show_table, status_line
 from mcm_compiler.cli.verb import FORMAT, Several, argument, fields_of, verb
 from mcm_compiler.contracts.requests import TrainingRequest
 from mcm_compiler.diagnostics import CompileError
@@ -99,8 +99,6 @@ def command(
 
 
 def _show(found: TrainingResult, output_format: str) -> None:
-    from mcm_compiler.cli.show import show_json, show_table
-
     policy, left_out = str(found.checkpoint), list(found.left_out)
     if output_format == "json":
         facts = {"policy": policy, "samples": found.samples}
@@ -181,7 +179,6 @@ def _shown() -> Generator[Tell]:
     if not sys.stderr.isatty():
         yield _lines(rates)
         return
-    from mcm_compiler.cli.show import status_line
 
     with status_line() as say:
 

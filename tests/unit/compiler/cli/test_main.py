@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import all_verbs, cli, command_of
-from mcm_compiler.cli.verbs.listings import components
+from mcm_compiler.cli.verbs import listings
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.registry import REGISTRIES
 
@@ -243,7 +243,7 @@ def test_a_verb_that_cannot_be_imported_is_an_internal_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("MCMC_DEBUG", raising=False)
-    monkeypatch.setitem(sys.modules, "mcm_compiler.cli.verbs.listings.components", None)
+    monkeypatch.setitem(sys.modules, "mcm_compiler.cli.verbs.listings", None)
     result = _invoke("version")
     assert result.exit_code == 1
     assert "MCM-U099" in result.stderr
@@ -296,7 +296,7 @@ def test_a_reader_that_exits_ends_the_command_silently() -> None:
 def test_names_that_the_terminal_cannot_encode_are_escaped() -> None:
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
-        [sys.executable, "-m", "mcm_compiler.cli", "explain", "MCM-é"],
+        [sys.executable, "-m", "mcm_compiler", "explain", "MCM-é"],
         capture_output=True,
         env=environment,
         check=False,
@@ -311,4 +311,4 @@ def test_version_tells_what_a_result_depends_on() -> None:
     assert data["onnxruntime"]
     lines = _invoke("version").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(data)
-    assert components.version.help
+    assert listings.version.help

@@ -1,1 +1,0 @@
-"""Verbs that list what there is: components, targets, models of the zoo, versions."""
