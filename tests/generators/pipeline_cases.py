@@ -6,8 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from mcm_models.pipelines.problem import DeviceRow, PipelineProblem
-from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+from mcm_models.pipelines.problem import DeviceRow, PipelineProblem, PipelineTables, pipeline_tables
 from tests.oracles.pipeline_length import StageTimes, lengths_of, stage_times
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from mcm_models.pipelines.tables import PipelineTables
+from mcm_models.pipelines.problem import PipelineTables
 
 
 class StageTimes(NamedTuple):

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_models.pipelines.balanced import balanced_pipeline, descend
-from mcm_models.pipelines.kernels import length_s
-from mcm_models.pipelines.tables import pipeline_tables
+from mcm_models.pipelines.kernels import balanced_pipeline, descend, length_s
+from mcm_models.pipelines.problem import pipeline_tables
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline, least_memory
 from tests.generators.pipeline_cases import every_pipeline, feasible, least_length, random_problem
 from tests.oracles.pipeline_length import lengths_of, stage_times

@@ -49,8 +49,7 @@ from pipeline_rows import (  # noqa: E402
 )
 
 from mcm_models.pipelines.kernels import length_s  # noqa: E402
-from mcm_models.pipelines.problem import Pipeline, PipelineProblem  # noqa: E402
-from mcm_models.pipelines.tables import pipeline_tables  # noqa: E402
+from mcm_models.pipelines.problem import Pipeline, PipelineProblem, pipeline_tables  # noqa: E402
 from mcm_passes.parallelism.deep_q.network import initial_weights  # noqa: E402
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining  # noqa: E402
 from mcm_passes.parallelism.pipelines.optimal_pipeline import balanced, best_pipeline, descended  # noqa: E402
@@ -138,9 +137,10 @@ def _solved(count: int, seed: int) -> tuple[list[PipelineProblem], list[Pipeline
 def _held_out(
     network: QNetwork, cases: Sequence[PipelineProblem], exact: Sequence[Pipeline]
 ) -> dict[str, Any]:
+    starts = [np.flatnonzero(np.diff(case.devices.server_of)) + 1 for case in cases]
     moved = [
-        not set(found.devices) <= set(case.devices.server_starts.tolist())
-        for case, found in zip(cases, exact, strict=True)
+        not set(found.devices) <= set(first.tolist())
+        for first, found in zip(starts, exact, strict=True)
     ]
     ahead = look_ahead_alone()
     untrained = QNetwork(POLICY_LAYOUT, initial_weights(POLICY_LAYOUT, 0))

@@ -27,8 +27,7 @@ from mcm_models.pipelines.kernels import (
     transfer_s,
     unchecked_length_s,
 )
-from mcm_models.pipelines.problem import Pipeline, PipelineProblem
-from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+from mcm_models.pipelines.problem import Pipeline, PipelineProblem, PipelineTables, pipeline_tables
 from mcm_passes.parallelism.deep_q.learner import Observation
 from mcm_passes.parallelism.deep_q.network import QLayout, Singles
 

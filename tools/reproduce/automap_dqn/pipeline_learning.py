@@ -8,10 +8,8 @@ import numpy as np
 
 from automap_dqn.pipeline_environment import PlanningEnvironment
 from mcm_compiler.arrays.kernels import entry_njit
-from mcm_models.pipelines.balanced import descend
-from mcm_models.pipelines.kernels import Ints, length_s
-from mcm_models.pipelines.problem import Pipeline, PipelineProblem
-from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+from mcm_models.pipelines.kernels import Ints, descend, length_s
+from mcm_models.pipelines.problem import Pipeline, PipelineProblem, PipelineTables, pipeline_tables
 from mcm_passes.parallelism.deep_q.learner import PUBLISHED, DqnSettings, Learner
 from mcm_passes.parallelism.pipelines.optimal_pipeline import pipeline_of
 
@@ -55,9 +53,8 @@ def candidate_cuts(problem: PipelineProblem, radius: int = PRUNING_RADIUS) -> Ca
     t = pipeline_tables(problem)
     count, row = problem.devices.num_devices, problem.devices
     places = np.arange(1, count)
-    near = np.array(
-        [any(abs(place - start) <= radius for start in row.server_starts) for place in places]
-    )
+    starts = np.flatnonzero(np.diff(row.server_of)) + 1
+    near = np.array([any(abs(place - start) <= radius for start in starts) for place in places])
     done = t.forward + t.backward
     shares = np.concatenate([[0.0], np.cumsum(row.speed)]) / row.speed.sum()
     mapped = np.abs(done[:, None] / max(done[-1], 1e-300) - shares[None, :]).argmin(axis=1)

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_models.pipelines.kernels import Ints, length_s
-from mcm_models.pipelines.problem import Floats
-from mcm_models.pipelines.tables import PipelineTables
+from mcm_models.pipelines.problem import Floats, PipelineTables
 from mcm_passes.parallelism.deep_q.learner import Observation
 from mcm_passes.parallelism.deep_q.network import QLayout, Singles, initial_weights, q_values
 from pipeline_policy import policy_features

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, quotient_njit
-from mcm_models.pipelines.balanced import ideal_place
-from mcm_models.pipelines.kernels import Ints, fits
-from mcm_models.pipelines.tables import PipelineTables
+from mcm_models.pipelines.kernels import Ints, fits, ideal_place
+from mcm_models.pipelines.problem import PipelineTables
 from pipeline_policy.policy_lookahead import (
     AheadTables,
     SoFar,

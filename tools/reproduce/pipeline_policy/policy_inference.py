@@ -18,10 +18,8 @@ import numpy as np
 from msgspec import Meta
 
 from mcm_models.cards import CheckpointCard, CheckpointKind
-from mcm_models.pipelines.balanced import descend
-from mcm_models.pipelines.kernels import Ints, length_s
-from mcm_models.pipelines.problem import Pipeline, PipelineProblem
-from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+from mcm_models.pipelines.kernels import Ints, descend, length_s
+from mcm_models.pipelines.problem import Pipeline, PipelineProblem, PipelineTables, pipeline_tables
 from mcm_passes.parallelism.deep_q.network import QLayout
 from pipeline_policy import policy_features
 from pipeline_policy.policy_environment import POLICY_LAYOUT, PreparedCase, QNetwork, first_weights

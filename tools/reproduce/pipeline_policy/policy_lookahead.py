@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, quotient_njit
-from mcm_models.pipelines.balanced import ideal_place
-from mcm_models.pipelines.kernels import Ints
-from mcm_models.pipelines.tables import PipelineTables
+from mcm_models.pipelines.kernels import Ints, ideal_place
+from mcm_models.pipelines.problem import PipelineTables
 
 REFINE = 3
 """How far part cuts of the rest are moved from where work is balanced."""

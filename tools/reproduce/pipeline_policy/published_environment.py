@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_models.pipelines.kernels import length_s
-from mcm_models.pipelines.problem import Pipeline
-from mcm_models.pipelines.tables import PipelineTables
+from mcm_models.pipelines.problem import Pipeline, PipelineTables
 from mcm_passes.parallelism.deep_q.learner import Observation
 from mcm_passes.parallelism.deep_q.network import QLayout, Singles
 from pipeline_policy.policy_environment import CaseEnvironment, CaseState, QNetwork

@@ -14,8 +14,7 @@ from mcm_compiler.contracts.planning import PlanOptions
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_models.pipelines.kernels import memory_bytes, unchecked_length_s
-from mcm_models.pipelines.problem import Pipeline, PipelineProblem, device_row
-from mcm_models.pipelines.tables import pipeline_tables
+from mcm_models.pipelines.problem import Pipeline, PipelineProblem, device_row, pipeline_tables
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
 from mcm_passes.parallelism.pipelines import node_chain

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.kernels import expanded_njit, inner_njit
-from mcm_models.pipelines.problem import Floats
-from mcm_models.pipelines.tables import PipelineTables
+from mcm_models.pipelines.problem import Floats, PipelineTables
 
 Ints = NDArray[np.int64]
 

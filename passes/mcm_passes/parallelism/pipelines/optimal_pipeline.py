@@ -28,10 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.kernels import entry_njit
-from mcm_models.pipelines.balanced import balanced_pipeline, descend
-from mcm_models.pipelines.kernels import Ints, length_s, memory_bytes
-from mcm_models.pipelines.problem import Floats, Pipeline, PipelineProblem
-from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+from mcm_models.pipelines.kernels import Ints, balanced_pipeline, descend, length_s, memory_bytes
+from mcm_models.pipelines.problem import (
+    Floats,
+    Pipeline,
+    PipelineProblem,
+    PipelineTables,
+    pipeline_tables,
+)
 from mcm_passes.parallelism.pipelines import stage_labels
 from mcm_passes.parallelism.pipelines.cut_intervals import CutIntervals, cut_intervals
 

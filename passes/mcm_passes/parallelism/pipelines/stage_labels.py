@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit
-from mcm_models.pipelines.problem import Floats
-from mcm_models.pipelines.tables import PipelineTables
+from mcm_models.pipelines.problem import Floats, PipelineTables
 from mcm_passes.parallelism.pipelines.cut_intervals import (
     CutIntervals,
     StageBound,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from mcm_models.pipelines.kernels import length_s, transfer_s
-from mcm_models.pipelines.problem import DeviceRow, PipelineProblem
-from mcm_models.pipelines.tables import pipeline_tables
+from mcm_models.pipelines.problem import DeviceRow, PipelineProblem, pipeline_tables
 from tests.oracles.pipeline_length import stage_times
 
 

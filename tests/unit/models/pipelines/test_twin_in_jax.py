@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_models.pipelines.tables import pipeline_tables
+from mcm_models.pipelines.problem import pipeline_tables
 from tests.generators.pipeline_cases import every_pipeline, random_problem
 from tests.oracles.pipeline_length import lengths_of, stage_times
 

@@ -44,10 +44,8 @@ from pipeline_policy.policy_lookahead import (
 from pipeline_policy.random_cases import random_cases
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.pipelines.balanced import balanced_pipeline, ideal_part
-from mcm_models.pipelines.kernels import length_s, unchecked_length_s
-from mcm_models.pipelines.problem import Pipeline, PipelineProblem, Schedule
-from mcm_models.pipelines.tables import pipeline_tables
+from mcm_models.pipelines.kernels import balanced_pipeline, ideal_part, length_s, unchecked_length_s
+from mcm_models.pipelines.problem import Pipeline, PipelineProblem, Schedule, pipeline_tables
 from mcm_passes.parallelism.deep_q.network import initial_weights
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
 
@@ -209,7 +207,7 @@ def test_the_rest_is_the_shortest_of_all_device_cuts_with_balanced_or_thin_stage
     t = pipeline_tables(problem)
     q = ahead_tables(t)
     count, devices, stages = problem.num_parts, problem.devices.num_devices, 4
-    first = int(problem.devices.server_starts[0])
+    first = int(np.flatnonzero(np.diff(problem.devices.server_of))[0]) + 1
     parts, places = np.zeros(5, np.int64), np.array([0, first, 0, 0, devices])
     parts[4] = count
     least = np.inf
