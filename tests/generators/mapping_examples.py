@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
-from mcm_models.mapping_model.learned import Learned, make_of
+from mcm_models.mapping_model.data_set import Learned, MappingData, MeasuredGraph, make_of
 from tests.generators.small_fabric import legal_mappings, small_fabric, small_problem
 
 

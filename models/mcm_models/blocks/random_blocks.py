@@ -12,79 +12,22 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models import graph_builder
+from mcm_models.graph_builder import Attribute, GraphBuilder, Scope, around, declare, keeps_variance
 
 _OPSET = 20
 _IR_VERSION = 9
 
 
-class BlockGraph:
-    """A graph that is added to in the order of its ops.
+def _graph(name: str, seed: int, rows: int, width: int) -> tuple[Scope, ir.Value]:
+    """A graph in the place of its root, and its only input."""
+    graph = GraphBuilder(name, opset=_OPSET, ir_version=_IR_VERSION, seed=seed, shape_only=False)
+    return graph.root, graph.input("x", ir.DataType.FLOAT, (rows, width))
 
-    Args:
-        name: of the model.
-        seed: of its weights.
-    """
 
-    def __init__(self, name: str, seed: int) -> None:
-        self._builder = graph_builder.GraphBuilder(
-            name, opset=_OPSET, ir_version=_IR_VERSION, seed=seed, shape_only=False
-        )
-        self._outputs = 0
-
-    def input(self, name: str, *shape: int) -> ir.Value:
-        """A graph input in float32."""
-        return self._builder.input(name, ir.DataType.FLOAT, shape)
-
-    def output(self, value: ir.Value) -> None:
-        """Makes a value a graph output."""
-        self._builder.output(value, f"y{self._outputs}", ir.DataType.FLOAT, shape_of(value))
-        self._outputs += 1
-
-    def op(
-        self,
-        scope: str,
-        op_type: str,
-        shape: tuple[int, ...],
-        *inputs: ir.Value,
-        **given: graph_builder.Attribute,
-    ) -> ir.Value:
-        """An op whose result has a given shape."""
-        return graph_builder.declare(
-            self._scope(scope).op(op_type, *inputs, **given), ir.DataType.FLOAT, shape
-        )
-
-    def reshaped(self, scope: str, value: ir.Value, *shape: int) -> ir.Value:
-        """The value under another shape."""
-        return self.op(scope, "Reshape", shape, value, self._scope(scope).ints(*shape))
-
-    def scaled(self, scope: str, value: ir.Value, factor: float) -> ir.Value:
-        """The value times a number."""
-        return self.op(scope, "Mul", shape_of(value), value, self._scope(scope).floats(factor))
-
-    def linear(self, scope: str, value: ir.Value, width: int) -> ir.Value:
-        """A layer with bias on the last axis."""
-        place, shape = self._scope(scope), shape_of(value)
-        weight = place.weight("weight", [shape[-1], width], graph_builder.keeps_variance(shape[-1]))
-        bias = place.weight("bias", [width], graph_builder.around(0.0, 0.1))
-        wide = (*shape[:-1], width)
-        return self.op(scope, "Add", wide, self.op(scope, "MatMul", wide, value, weight), bias)
-
-    def normalized(self, scope: str, value: ir.Value) -> ir.Value:
-        """Layer normalisation over the last axis."""
-        place, shape = self._scope(scope), shape_of(value)
-        weights = [
-            place.weight(name, [shape[-1]], graph_builder.around(mean, 0.1))
-            for name, mean in (("weight", 1.0), ("bias", 0.0))
-        ]
-        return self.op(scope, "LayerNormalization", shape, value, *weights, axis=-1)
-
-    def model(self) -> ir.Model:
-        """The finished model."""
-        return self._builder.model()
-
-    def _scope(self, name: str) -> graph_builder.Scope:
-        return self._builder.root.sub(name)
+def _finished(root: Scope, *outputs: ir.Value) -> ir.Model:
+    for number, value in enumerate(outputs):
+        root.graph.output(value, f"y{number}", ir.DataType.FLOAT, shape_of(value))
+    return root.graph.model()
 
 
 def shape_of(value: ir.Value) -> tuple[int, ...]:
@@ -98,6 +41,21 @@ def shape_of(value: ir.Value) -> tuple[int, ...]:
     return tuple(value.shape.numpy())
 
 
+def _op(
+    scope: Scope, shape: Sequence[int], op_type: str, *inputs: ir.Value, **given: Attribute
+) -> ir.Value:
+    """An op whose result has a given shape, in float32."""
+    return declare(scope.op(op_type, *inputs, **given), ir.DataType.FLOAT, shape)
+
+
+def _linear(scope: Scope, value: ir.Value, width: int) -> ir.Value:
+    """A layer with bias on the last axis."""
+    *rows, inner = shape_of(value)
+    weight = scope.weight("weight", [inner, width], keeps_variance(inner))
+    bias, shape = scope.bias(width), (*rows, width)
+    return _op(scope, shape, "Add", _op(scope, shape, "MatMul", value, weight), bias)
+
+
 def gemm_block(name: str, rows: int, width: int, outputs: Sequence[int], seed: int = 0) -> ir.Model:
     """Products side by side of one input, as the projections before an attention.
 
@@ -108,11 +66,9 @@ def gemm_block(name: str, rows: int, width: int, outputs: Sequence[int], seed: i
         outputs: width of each product's output.
         seed: of the weights.
     """
-    graph = BlockGraph(name, seed)
-    value = graph.input("x", rows, width)
-    for index, wide in enumerate(outputs):
-        graph.output(graph.linear(f"gemm.{index}", value, wide))
-    return graph.model()
+    root, value = _graph(name, seed, rows, width)
+    made = [_linear(root.sub(f"gemm.{k}"), value, wide) for k, wide in enumerate(outputs)]
+    return _finished(root, *made)
 
 
 def mlp_block(name: str, rows: int, widths: Sequence[int], seed: int = 0) -> ir.Model:
@@ -124,15 +80,13 @@ def mlp_block(name: str, rows: int, widths: Sequence[int], seed: int = 0) -> ir.
         widths: of the input and of the output of each layer.
         seed: of the weights.
     """
-    graph = BlockGraph(name, seed)
-    value = graph.input("x", rows, widths[0])
+    root, value = _graph(name, seed, rows, widths[0])
     for index, width in enumerate(widths[1:]):
-        scope = f"layer.{index}"
+        layer = root.sub(f"layer.{index}")
         if index:
-            value = graph.op(scope, "Relu", (rows, widths[index]), value)
-        value = graph.linear(scope, value, width)
-    graph.output(value)
-    return graph.model()
+            value = _op(layer, shape_of(value), "Relu", value)
+        value = _linear(layer, value, width)
+    return _finished(root, value)
 
 
 def ffn_block(name: str, rows: int, width: int, inner: int, seed: int = 0) -> ir.Model:
@@ -145,12 +99,14 @@ def ffn_block(name: str, rows: int, width: int, inner: int, seed: int = 0) -> ir
         inner: between the two layers.
         seed: of the weights.
     """
-    graph = BlockGraph(name, seed)
-    value = graph.input("x", rows, width)
-    hidden = graph.op("gelu", "Gelu", (rows, inner), graph.linear("up", value, inner))
-    down = graph.linear("down", hidden, width)
-    graph.output(graph.normalized("norm", graph.op("down", "Add", (rows, width), down, value)))
-    return graph.model()
+    root, value = _graph(name, seed, rows, width)
+    down, norm = root.sub("down"), root.sub("norm")
+    hidden = _op(root.sub("gelu"), (rows, inner), "Gelu", _linear(root.sub("up"), value, inner))
+    total = _op(down, (rows, width), "Add", _linear(down, hidden, width), value)
+    scale = norm.weight("weight", [width], around(1.0, 0.1))
+    shift = norm.bias(width)
+    made = _op(norm, (rows, width), "LayerNormalization", total, scale, shift, axis=-1)
+    return _finished(root, made)
 
 
 def mha_block(name: str, rows: int, heads: int, head_width: int, seed: int = 0) -> ir.Model:
@@ -163,27 +119,27 @@ def mha_block(name: str, rows: int, heads: int, head_width: int, seed: int = 0) 
         head_width: width of the residual stream over heads.
         seed: of the weights.
     """
-    graph = BlockGraph(name, seed)
-    width = heads * head_width
-    value = graph.input("x", rows, width)
+    width, by_head = heads * head_width, (rows, heads, head_width)
+    root, value = _graph(name, seed, rows, width)
 
-    def projected(scope: str, *perm: int) -> ir.Value:
-        made = graph.reshaped(scope, graph.linear(scope, value, width), rows, heads, head_width)
-        shape = (rows, heads, head_width)
-        permuted = (shape[perm[0]], shape[perm[1]], shape[perm[2]])
-        return graph.op(scope, "Transpose", permuted, made, perm=perm)
+    def projected(scope: Scope, *perm: int) -> ir.Value:
+        made = _linear(scope, value, width)
+        made = _op(scope, by_head, "Reshape", made, scope.ints(*by_head))
+        return _op(scope, [by_head[axis] for axis in perm], "Transpose", made, perm=perm)
 
-    query, key = projected("query", 1, 0, 2), projected("key", 1, 2, 0)
-    scores = graph.op("scores", "MatMul", (heads, rows, rows), query, key)
-    scores = graph.scaled("scores", scores, head_width**-0.5)
-    scores = graph.op("softmax", "Softmax", (heads, rows, rows), scores, axis=-1)
-    parts = projected("value", 1, 0, 2)
-    context = graph.op("context", "MatMul", (heads, rows, head_width), scores, parts)
-    context = graph.op("context", "Transpose", (rows, heads, head_width), context, perm=[1, 0, 2])
-    context = graph.reshaped("context", context, rows, width)
-    made = graph.linear("output", context, width)
-    graph.output(graph.op("output", "Add", (rows, width), made, value))
-    return graph.model()
+    query, key = projected(root.sub("query"), 1, 0, 2), projected(root.sub("key"), 1, 2, 0)
+    table, scope = (heads, rows, rows), root.sub("scores")
+    scores = _op(scope, table, "MatMul", query, key)
+    scores = _op(scope, table, "Mul", scores, scope.floats(head_width**-0.5))
+    scores = _op(root.sub("softmax"), table, "Softmax", scores, axis=-1)
+    parts = projected(root.sub("value"), 1, 0, 2)
+    scope = root.sub("context")
+    context = _op(scope, (heads, rows, head_width), "MatMul", scores, parts)
+    context = _op(scope, by_head, "Transpose", context, perm=[1, 0, 2])
+    context = _op(scope, (rows, width), "Reshape", context, scope.ints(rows, width))
+    scope = root.sub("output")
+    made = _op(scope, (rows, width), "Add", _linear(scope, context, width), value)
+    return _finished(root, made)
 
 
 FAMILIES = ("gemm", "mlp", "ffn", "mha")

@@ -37,11 +37,19 @@ class SyntheticCase:
         return self.step.problem(box, tuple(self.rates[name] for name in box.kinds))
 
 
-@dataclass(frozen=True)
-class RecurrentSize:
-    """Size of an unrolled network.
+def recurrent_step(
+    layers: int,
+    steps: int,
+    width: int,
+    batch: int,
+    gates: int = 4,
+    vocabulary: int = 0,
+    *,
+    attention: bool = False,
+) -> StepBuilder:
+    """An unrolled network with gates.
 
-    Attributes:
+    Args:
         layers: one on top of the other.
         steps: of time.
         width: of states.
@@ -50,51 +58,48 @@ class RecurrentSize:
         vocabulary: classes of each step's answer; 0 for one answer at the end.
         attention: each step of the upper half reads all states of the lower half.
     """
-
-    layers: int
-    steps: int
-    width: int
-    batch: int
-    gates: int = 4
-    vocabulary: int = 0
-    attention: bool = False
-
-
-def recurrent_step(size: RecurrentSize) -> StepBuilder:
-    """An unrolled network with gates."""
     step = StepBuilder()
-    activation = 4 * size.batch * size.width
-    product = 2.0 * size.batch * size.width * size.width * size.gates
-    data = [step.op(INPUT, (), (activation,), layer=0)[0] for _ in range(size.steps)]
-    for layer in range(size.layers):
-        there = step.variable(4 * size.width * size.width * size.gates, layer)
-        own = step.variable(4 * size.width * size.width * size.gates, layer)
-        bias = step.variable(4 * size.width * size.gates, layer)
-        memory = data if size.attention and layer == size.layers // 2 else []
+    activation = 4 * batch * width
+    product = 2.0 * batch * width * width * gates
+    data = [step.op(INPUT, (), (activation,), layer=0)[0] for _ in range(steps)]
+    for layer in range(layers):
+        there = step.variable(4 * width * width * gates, layer)
+        own = step.variable(4 * width * width * gates, layer)
+        bias = step.variable(4 * width * gates, layer)
+        memory = data if attention and layer == layers // 2 else []
         state = step.op("Zeros", (), (activation,), layer=layer)[0]
         cell = state
         out: list[int] = []
-        for now in range(size.steps):
+        for now in range(steps):
             below = data[now]
             if memory:
                 below = _attend(step, state, memory, below, activation, layer)
-            wide = activation * size.gates
+            wide = activation * gates
             x = step.op("MatMul", (below, there), (wide,), product, layer)[0]
             h = step.op("MatMul", (state, own), (wide,), product, layer)[0]
             total = step.op("Add", (x, h), (wide,), layer=layer)[0]
             total = step.op("BiasAdd", (total, bias), (wide,), layer=layer)[0]
-            parts = step.op("Split", (total,), (activation,) * size.gates, layer=layer)
-            gates = [step.op("Sigmoid", (v,), (activation,), layer=layer)[0] for v in parts[:-1]]
+            parts = step.op("Split", (total,), (activation,) * gates, layer=layer)
+            opened = [step.op("Sigmoid", (v,), (activation,), layer=layer)[0] for v in parts[:-1]]
             value = step.op("Tanh", (parts[-1],), (activation,), layer=layer)[0]
-            kept = step.op("Mul", (gates[0], cell), (activation,), layer=layer)[0]
-            fresh = step.op("Mul", (gates[-1], value), (activation,), layer=layer)[0]
+            kept = step.op("Mul", (opened[0], cell), (activation,), layer=layer)[0]
+            fresh = step.op("Mul", (opened[-1], value), (activation,), layer=layer)[0]
             cell = step.op("Add", (kept, fresh), (activation,), layer=layer)[0]
             shown = step.op("Tanh", (cell,), (activation,), layer=layer)[0]
-            gate = gates[len(gates) // 2]
+            gate = opened[len(opened) // 2]
             state = step.op("Mul", (gate, shown), (activation,), layer=layer)[0]
             out.append(state)
         data = out
-    _answer(step, data if size.vocabulary else data[-1:], size)
+    # Each step's answer, or the last one's.
+    classes, layer = vocabulary or 16, layers - 1
+    weight = step.variable(4 * width * classes, layer)
+    losses: list[int] = []
+    for value in data if vocabulary else data[-1:]:
+        scores, flops = (4 * batch * classes,), 2.0 * batch * width * classes
+        found = step.op("MatMul", (value, weight), scores, flops, layer)[0]
+        found = step.op("LogSoftmax", (found,), scores, layer=layer)[0]
+        losses.append(step.op("Nll", (found,), (4,), layer=layer)[0])
+    step.train(step.op("AddN", tuple(losses), (4,), layer=layer)[0])
     return step
 
 
@@ -108,20 +113,6 @@ def _attend(
     scores = step.op("Softmax", (scores,), (4 * len(memory),), layer=layer)[0]
     read = step.op("BatchMatMul", (scores, stacked), (activation,), flops, layer)[0]
     return step.op("Add", (read, below), (activation,), layer=layer)[0]
-
-
-def _answer(step: StepBuilder, data: list[int], size: RecurrentSize) -> None:
-    classes = size.vocabulary or 16
-    layer = size.layers - 1
-    weight = step.variable(4 * size.width * classes, layer)
-    losses: list[int] = []
-    for value in data:
-        scores = 4 * size.batch * classes
-        flops = 2.0 * size.batch * size.width * classes
-        found = step.op("MatMul", (value, weight), (scores,), flops, layer)[0]
-        found = step.op("LogSoftmax", (found,), (scores,), layer=layer)[0]
-        losses.append(step.op("Nll", (found,), (4,), layer=layer)[0])
-    step.train(step.op("AddN", tuple(losses), (4,), layer=layer)[0])
 
 
 def convolutional_step(rng: np.random.Generator) -> StepBuilder:
@@ -242,20 +233,22 @@ def transformer_step(rng: np.random.Generator) -> StepBuilder:
     return step
 
 
-def random_recurrent(rng: np.random.Generator, most_cells: int = 160) -> StepBuilder:
-    """An unrolled network of up to N cells."""
+MOST_CELLS = 160
+"""Of a drawn recurrent network."""
+
+
+def random_recurrent(rng: np.random.Generator) -> StepBuilder:
+    """An unrolled network."""
     layers = int(rng.integers(1, 10))
-    steps = int(rng.integers(3, max(4, min(32, most_cells // layers + 1))))
+    steps = int(rng.integers(3, max(4, min(32, MOST_CELLS // layers + 1))))
     return recurrent_step(
-        RecurrentSize(
-            layers,
-            steps,
-            width=int(rng.choice([256, 512, 1024, 2048])),
-            batch=int(rng.choice([16, 32, 64, 128])),
-            gates=int(rng.integers(2, 6)),
-            vocabulary=int(rng.choice([0, 0, 1_000, 5_000, 20_000])),
-            attention=bool(rng.random() < 0.4),
-        )
+        layers,
+        steps,
+        width=int(rng.choice([256, 512, 1024, 2048])),
+        batch=int(rng.choice([16, 32, 64, 128])),
+        gates=int(rng.integers(2, 6)),
+        vocabulary=int(rng.choice([0, 0, 1_000, 5_000, 20_000])),
+        attention=bool(rng.random() < 0.4),
     )
 
 

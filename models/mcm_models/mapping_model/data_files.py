@@ -24,8 +24,7 @@ from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.json_text import UnreadableError, parse_json, record_of
 from mcm_models.cards import checkpoint_bytes
-from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph, faults_of_data
-from mcm_models.mapping_model.learned import Learned
+from mcm_models.mapping_model.data_set import Learned, MappingData, MeasuredGraph, faults_of_data
 
 MAX_FILE_BYTES = 1 << 26
 """Largest data set that is read: 64 MiB, many times the project's own."""

@@ -6,6 +6,8 @@ again from the file alone.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +16,45 @@ import numpy as np
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
-from mcm_models.mapping_model.learned import Learned
+
+MAKE = (
+    "macs_per_cycle",
+    "lanes",
+    "flit_elements",
+    "element_bytes",
+    "banks",
+    "hop_cycles",
+    "fifo_flits",
+    "window_flits",
+    "output_flits",
+)
+"""Numbers of a fabric that decide how it behaves, whatever its size."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The source of a model's labels, as hashes.
+
+    Attributes:
+        make: `make_of` the fabric.
+        lowering: `MapsChips.lowering_hash`.
+        physics: `MappingJudge.physics`.
+    """
+
+    make: str
+    lowering: str
+    physics: str
+
+
+def make_of(fabric: Fabric) -> str:
+    """A hash of the numbers of `MAKE`.
+
+    Rows, columns, the number of memory channels, the clock and the bytes of memory units are not in
+    it: features are over the bound and over the sides of the mesh.
+    """
+    numbers = {name: getattr(fabric, name) for name in MAKE}
+    return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]
+
 
 RANDOM, FORMULA, MODEL = 0, 1, 2
 """Where mappings come from: drawn at random, on the way of a search by a formula, and on that of a

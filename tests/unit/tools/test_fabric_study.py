@@ -16,7 +16,7 @@ from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.measuring.player import ENOUGH, PHYSICS, FlitJudge
 from mcm_models.mapping_model.data_files import load_data
-from mcm_models.mapping_model.learned import Learned, make_of
+from mcm_models.mapping_model.data_set import Learned, make_of
 from tests.generators.small_fabric import small_fabric
 
 REPRODUCE = Path(__file__).resolve().parents[3] / "tools" / "reproduce"

@@ -51,7 +51,7 @@ from mcm_compiler.text import spec_text
 from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.measuring.player import ENOUGH, FlitJudge
-from mcm_models.mapping_model.learned import make_of
+from mcm_models.mapping_model.data_set import make_of
 from mcm_passes.families.fabric.formulas.ridge import SHIPPED_RIDGE
 from mcm_passes.families.fabric.learning.auto import FLOWS as FLOWS_FILE
 from mcm_passes.families.fabric.learning.collecting import MOST_HOPS

@@ -18,7 +18,7 @@ from mapping_network.layout import MappingLayout, Singles, Weights
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.text.option_fields import at_least, checked
-from mcm_models.mapping_model.learned import Learned, make_of
+from mcm_models.mapping_model.data_set import Learned, make_of
 from mcm_passes.families.fabric.formulas.analytic import Formula, Prepared, RoundTrips, room_of
 from mcm_passes.families.fabric.routing_trees import room_for
 

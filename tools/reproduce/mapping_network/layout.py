@@ -15,7 +15,7 @@ from mcm_compiler.contracts.fabrics.fabric import OP_KINDS
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.text.option_fields import above, at_least, checked, from_to
 from mcm_models.cards import CheckpointCard, CheckpointKind, normal_weights
-from mcm_models.mapping_model.learned import Learned
+from mcm_models.mapping_model.data_set import Learned
 
 
 @dataclass(frozen=True)

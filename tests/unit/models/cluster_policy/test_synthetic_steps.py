@@ -7,12 +7,7 @@ import pytest
 
 from mcm_hardware.families.box.box_package import BoxPackage
 from mcm_models.cluster_policy.synthetic_builder import DeviceRates
-from mcm_models.cluster_policy.synthetic_steps import (
-    FAMILIES,
-    RecurrentSize,
-    recurrent_step,
-    synthetic_case,
-)
+from mcm_models.cluster_policy.synthetic_steps import FAMILIES, recurrent_step, synthetic_case
 from tests.generators.step_problems import random_box
 
 
@@ -50,8 +45,8 @@ def test_boxes_are_described_as_they_are_meant():
 
 
 def test_attention_reads_every_state():
-    plain = recurrent_step(RecurrentSize(2, 3, 4, 2))
-    attending = recurrent_step(RecurrentSize(2, 3, 4, 2, attention=True))
+    plain = recurrent_step(2, 3, 4, 2)
+    attending = recurrent_step(2, 3, 4, 2, attention=True)
     kinds = [op.kind for op in attending.ops]
     assert len(attending.ops) > len(plain.ops)
     joined = [op for op in attending.ops if op.kind == "Concat"]

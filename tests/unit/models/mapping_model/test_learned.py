@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from mcm_models.mapping_model.learned import make_of
+from mcm_models.mapping_model.data_set import make_of
 from tests.generators.small_fabric import small_fabric
 
 

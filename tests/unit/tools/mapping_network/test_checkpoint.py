@@ -19,7 +19,7 @@ from mapping_network.layout import (
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.cards import save_with_card
-from mcm_models.mapping_model.learned import Learned
+from mcm_models.mapping_model.data_set import Learned
 
 LAYOUT = MappingLayout(width=4, rounds=1, head=4)
 CARD = MappingCard(LAYOUT, Learned("make", "lowering", "physics"), {"seed": 3})

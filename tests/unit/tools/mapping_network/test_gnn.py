@@ -23,7 +23,7 @@ from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.measuring.player import FlitJudge
 from mcm_models.mapping_model.data_files import data_digest, load_data
-from mcm_models.mapping_model.learned import Learned, make_of
+from mcm_models.mapping_model.data_set import Learned, make_of
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
 from mcm_passes.families.fabric.learning.mapping_trainer import guesses, judged, split
 from tests.generators.random_fabrics import drawn_problem

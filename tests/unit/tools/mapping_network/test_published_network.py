@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mcm_models.mapping_model.data_files import load_data
-from mcm_models.mapping_model.learned import Learned
+from mcm_models.mapping_model.data_set import Learned
 
 REPRODUCE = Path(__file__).resolve().parents[4] / "tools" / "reproduce"
 

@@ -21,7 +21,7 @@ from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.json_text import UnreadableError, encoded, parse_json, record_of
 from mcm_compiler.text.option_fields import at_least, checked
 from mcm_models.cards import checkpoint_bytes
-from mcm_models.mapping_model.learned import MAKE
+from mcm_models.mapping_model.data_set import MAKE
 from mcm_passes.families.fabric.formulas.analytic import (
     RIDGE,
     PreparedFormula,

@@ -12,7 +12,7 @@ from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.contracts.fabrics.models import MappingModel, PreparedMappingModel
 from mcm_compiler.registry import MAPPING_MODELS
 from mcm_compiler.text import spec_text
-from mcm_models.mapping_model.learned import make_of
+from mcm_models.mapping_model.data_set import make_of
 
 FLOWS = Path(__file__).with_name("flows.json")
 """The comparison that `lcm_placers.py --write` wrote: winner, target and figures."""

@@ -19,7 +19,7 @@ from mcm_compiler.text.option_fields import at_least, checked
 from mcm_models.blocks.random_blocks import FAMILIES, random_block
 from mcm_models.mapping_model import data_set
 from mcm_models.mapping_model.data_files import load_data, save_data
-from mcm_models.mapping_model.learned import Learned, make_of
+from mcm_models.mapping_model.data_set import Learned, make_of
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.annealing.starts import random_mappings
 from mcm_passes.families.fabric.formulas.analytic import Busiest, RoundTrips, WireLength

@@ -15,7 +15,7 @@ from mcm_compiler.contracts.fabrics.fabric import bound_cycles
 from mcm_compiler.contracts.fabrics.models import LearnedMappingModel
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import MAPPING_MODELS
-from mcm_models.mapping_model.learned import MAKE
+from mcm_models.mapping_model.data_set import MAKE
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
 from mcm_passes.families.fabric.formulas.ridge import (
     SHIPPED_RIDGE,

@@ -12,7 +12,7 @@ from mcm_compiler.contracts.fabrics.models import ChoosingMappingModel
 from mcm_hardware.families.fabric.fabric_package import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.measuring.player import PHYSICS
-from mcm_models.mapping_model.learned import make_of
+from mcm_models.mapping_model.data_set import make_of
 from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic
 from mcm_passes.families.fabric.learning import auto
 from mcm_passes.families.fabric.learning.auto import Auto, recorded_flows
