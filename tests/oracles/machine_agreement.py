@@ -10,7 +10,7 @@ import numpy as np
 from mcm_compiler.checking.lowered_figures import answered_s, carried_bytes
 from mcm_compiler.contracts.partition import Budget
 from mcm_passes.families.ring.exact.ideals import Ideals
-from mcm_passes.families.ring.objectives.latency import RingLatency
+from mcm_passes.families.ring.objectives.ring_objectives import RingLatency
 from mcm_passes.mapping.machine.evaluation import MachineModel, evaluate
 from mcm_passes.mapping.solving.solve import solve
 from tests.generators.ring_cases import RingCase, random_placement, ring_case

@@ -95,28 +95,28 @@ class RingMapping(AnyMachine):
         return strategy
 
     def objective_values(self, problem: PartitionProblem, objective: Objective) -> Evaluate:
-        """As `latency.objective_values`."""
-        from mcm_passes.families.ring.objectives import latency
+        """As `ring_objectives.objective_values`."""
+        from mcm_passes.families.ring.objectives import ring_objectives
 
-        return latency.objective_values(problem, objective)
+        return ring_objectives.objective_values(problem, objective)
 
     def latency_s(self, problem: PartitionProblem, chip_of: Ints) -> float:
-        """As `latency.latency_of`."""
-        from mcm_passes.families.ring.objectives import latency
+        """As `ring_objectives.latency_of`."""
+        from mcm_passes.families.ring.objectives import ring_objectives
 
-        return latency.latency_of(problem, chip_of)
+        return ring_objectives.latency_of(problem, chip_of)
 
     def energy_j(self, problem: PartitionProblem, chip_of: Ints) -> float:
-        """As `joules.energy_of`."""
-        from mcm_passes.families.ring.objectives import joules
+        """As `ring_objectives.energy_of`."""
+        from mcm_passes.families.ring.objectives import ring_objectives
 
-        return joules.energy_of(problem, chip_of)
+        return ring_objectives.energy_of(problem, chip_of)
 
     def objective_bound(self, problem: PartitionProblem, objective: Objective) -> LowerBound:
-        """As `latency.objective_bound`."""
-        from mcm_passes.families.ring.objectives import latency
+        """As `ring_objectives.objective_bound`."""
+        from mcm_passes.families.ring.objectives import ring_objectives
 
-        return latency.objective_bound(problem, objective)
+        return ring_objectives.objective_bound(problem, objective)
 
 
 RING_MAPPING = RingMapping()

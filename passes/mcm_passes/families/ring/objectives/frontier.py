@@ -20,8 +20,8 @@ from mcm_passes.families.ring.exact.ideal_chain import SLACK, TriangleReading
 from mcm_passes.families.ring.exact.ideals import ChainOptimum
 from mcm_passes.families.ring.objectives.label_chain import Goal
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
-from mcm_passes.families.ring.objectives.latency import objective_bound
 from mcm_passes.families.ring.objectives.latency_walk import walk_from_best
+from mcm_passes.families.ring.objectives.ring_objectives import objective_bound
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 from mcm_passes.mapping.search.search import Search, SearchStrategy

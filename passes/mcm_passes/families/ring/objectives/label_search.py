@@ -16,7 +16,6 @@ from mcm_passes.families.ring.exact.ideal_chain import TriangleReading
 from mcm_passes.families.ring.exact.ideals import ChainOptimum, IdealLattice
 from mcm_passes.families.ring.loads.window_costs import IdealCrossings, holds
 from mcm_passes.families.ring.objectives.chip_play import PlayedProblem, play_scratch
-from mcm_passes.families.ring.objectives.joules import joule_problem
 from mcm_passes.families.ring.objectives.label_chain import (
     BEFORE,
     BEST,
@@ -32,6 +31,7 @@ from mcm_passes.families.ring.objectives.label_chain import (
     Prices,
     label_chains,
 )
+from mcm_passes.families.ring.objectives.ring_objectives import joule_problem
 from mcm_passes.mapping.loads.chip_demands import ChipDemands
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
 from mcm_passes.mapping.problem.rule_graph import rule_graph, words_of

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.contracts.partition import LowerBound
-from mcm_passes.families.ring.exact import ring_proof_checkers
+from mcm_passes.families.ring import proof_checkers
 from mcm_passes.mapping.bound_checks import chain_check
 from mcm_passes.mapping.bounds import bounds
 from mcm_passes.mapping.bounds.bounds import outputs_passed_on
@@ -64,7 +64,7 @@ def test_no_check_of_a_large_graph_looks_at_more_than_its_edges(monkeypatch):
 
     monkeypatch.setattr(chain_check, "_alone", counted)
     for name in ("plain_windows", "crosses_at_least", "IdealCheck"):
-        monkeypatch.setattr(ring_proof_checkers, name, None)
+        monkeypatch.setattr(proof_checkers, name, None)
     compute, edges = ladder(2000)
     problem = make_problem(compute, edges, chips=1200)
     assert not verify_bound(problem, LowerBound(1.0, "CP-SAT says so", "cpsat"))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mcm_compiler.contracts.partition import Budget, LowerBound, SearchMonitor
-from mcm_passes.families.ring.exact import cpsat, ring_proof_checkers
+from mcm_passes.families.ring import proof_checkers
+from mcm_passes.families.ring.exact import cpsat
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
@@ -65,7 +66,7 @@ def test_part_of_a_block_of_memory_saves_streamed_bytes(strategy, sram):
     outcome = solve(strategy, problem)
     assert period(problem, outcome.chip_of) == pytest.approx(best_s, rel=1e-9)
     assert outcome.bound.seconds <= best_s * (1.0 + 1e-9)
-    for argument in (ring_proof_checkers.IDEALS, ring_proof_checkers.CPSAT):
+    for argument in (proof_checkers.IDEALS, proof_checkers.CPSAT):
         assert not argument.rules_out(problem, best_s * (1.0 + 1e-6))
 
 
@@ -94,7 +95,7 @@ def test_the_bound_says_how_it_was_proven():
 
 
 def test_a_bound_of_cpsat_that_nothing_else_shows_is_not_verified(monkeypatch):
-    monkeypatch.setattr(ring_proof_checkers, "FEW_WINDOWS", 1000)
+    monkeypatch.setattr(proof_checkers, "FEW_WINDOWS", 1000)
     problem = make_problem([4] * 25, WIDE, chips=25)
     assert not verify_bound(problem, LowerBound(12e-6, "CP-SAT says so", "cpsat"))
 

@@ -9,8 +9,8 @@ import operator
 import pytest
 
 from mcm_passes.families.ring.exact.ideal_check import IdealCheck, front
-from mcm_passes.families.ring.exact.ring_proof_checkers import no_chain_is_faster
 from mcm_passes.families.ring.objectives.label_check import EnergyCheck, LabelCheck
+from mcm_passes.families.ring.proof_checkers import no_chain_is_faster
 from tests.generators.branching_problems import branching_problem
 from tests.generators.objective_problems import objective_problem
 from tests.generators.partition_problems import make_problem

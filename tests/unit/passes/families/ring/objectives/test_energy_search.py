@@ -11,8 +11,8 @@ import pytest
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Budget
 from mcm_passes.families.ring.objectives.frontier import Frontier
-from mcm_passes.families.ring.objectives.joules import RingEnergy
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
+from mcm_passes.families.ring.objectives.ring_objectives import RingEnergy
 from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.objective_problems import objective_problem, random_energies

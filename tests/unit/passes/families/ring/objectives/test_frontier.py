@@ -9,7 +9,7 @@ from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Budget
 from mcm_passes.families.ring.objectives import latency_walk
 from mcm_passes.families.ring.objectives.frontier import Frontier
-from mcm_passes.families.ring.objectives.latency import objective_values
+from mcm_passes.families.ring.objectives.ring_objectives import objective_values
 from mcm_passes.mapping.machine.evaluation import evaluate
 from tests.generators.branching_problems import branching_problem
 from tests.generators.objective_problems import objective_problem

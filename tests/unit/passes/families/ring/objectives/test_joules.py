@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from mcm_passes.families.ring.objectives.joules import (
+from mcm_passes.families.ring.objectives.ring_objectives import (
     RingEnergy,
     energy_of,
     joule_problem,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_passes.families.ring.objectives.latency import RingLatency
+from mcm_passes.families.ring.objectives.ring_objectives import RingLatency
 from mcm_passes.mapping.machine.evaluation import evaluate
 from tests.generators.partition_problems import connected_problems, make_problem, problems
 from tests.oracles.plain_objectives import PlainPlacement, every_placement

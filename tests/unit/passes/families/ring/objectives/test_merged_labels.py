@@ -9,7 +9,7 @@ from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Budget
 from mcm_passes.families.ring.objectives.frontier import Frontier
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
-from mcm_passes.families.ring.objectives.latency import latency_bound, objective_values
+from mcm_passes.families.ring.objectives.ring_objectives import latency_bound, objective_values
 from tests.generators.branching_problems import branching_problem
 from tests.generators.objective_problems import objective_problem
 from tests.generators.partition_problems import make_problem

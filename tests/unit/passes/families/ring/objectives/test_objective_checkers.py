@@ -10,10 +10,10 @@ import pytest
 
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.plugin_kinds import installed_entries
-from mcm_passes.families.ring.objectives import frontier, joules, latency
+from mcm_passes.families.ring.objectives import frontier, ring_objectives
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
-from mcm_passes.families.ring.objectives.latency import critical_path, shared_work
-from mcm_passes.families.ring.objectives.objective_checkers import (
+from mcm_passes.families.ring.objectives.ring_objectives import critical_path, shared_work
+from mcm_passes.families.ring.proof_checkers import (
     CRITICAL_PATH,
     ENERGY_CHAINS,
     LABEL_CHAINS,
@@ -33,11 +33,11 @@ DOCUMENT = Path(__file__).parents[6] / "docs" / "explanation" / "objectives.md"
 CLAIMED = {
     frontier.PROOF,
     frontier.MERGED,
-    latency.CRITICAL_PATH,
-    latency.SHARED_WORK,
-    latency.SHARED_HOST,
+    ring_objectives.CRITICAL_PATH,
+    ring_objectives.SHARED_WORK,
+    ring_objectives.SHARED_HOST,
     frontier.ENERGY,
-    joules.LEAST_ENERGY,
+    ring_objectives.LEAST_ENERGY,
 }
 
 
@@ -108,7 +108,7 @@ def test_energies_are_ruled_out_up_to_the_optimum(seed):
     shown = ENERGY_CHAINS.rules_out(problem, ENERGY, least_j * (1.0 - 1e-8))
     assert shown or problem.limits.at_ends
     assert ENERGY_CHAINS.rules_out(problem, ENERGY, least_j * (1.0 + 1e-6)) is False
-    bound = joules.least_energy(problem).seconds
+    bound = ring_objectives.least_energy(problem).seconds
     assert LEAST_ENERGY.rules_out(problem, ENERGY, bound * (1.0 - 1e-8))
     assert not LEAST_ENERGY.rules_out(problem, ENERGY, bound * (1.0 + 1e-8))
 
@@ -129,7 +129,7 @@ def test_an_argument_about_energy_says_nothing_of_times(checker):
 def test_too_many_ideals_leave_an_energy_open():
     problem = objective_problem(3)
     assert problem.num_units > 3
-    least_j = joules.least_energy(problem).seconds
+    least_j = ring_objectives.least_energy(problem).seconds
     assert no_chain_takes_less(problem, ENERGY, least_j * 1.5, most_windows=1) is None
 
 

@@ -1,4 +1,10 @@
-"""When one inference is answered by an otherwise empty package, and lower bounds on that.
+"""Latency and energy of a placement on a ring, and lower bounds of both.
+
+Latency is when one inference is answered by an otherwise empty package.
+
+Energy is what the period is made of, priced and summed up: units, copies and relays on chips, bytes
+on links and host channels, and streamed weights. So all that counts loads counts joules, on a
+problem whose seconds are joules and whose rates are bytes per joule.
 
 Bounds are found without a search; each argument is a function with its proof in its docstring.
 """
@@ -6,6 +12,7 @@ Bounds are found without a search; each argument is a function with its proof in
 from __future__ import annotations
 
 import dataclasses
+import weakref
 
 import numpy as np
 
@@ -21,15 +28,20 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.placements.ring_rules import COLLECTED
-from mcm_compiler.text.units import count_text, seconds_text
-from mcm_passes.families.ring.objectives import chip_play, joules
+from mcm_compiler.text.units import count_text, energy_text, seconds_text
+from mcm_passes.families.ring.objectives import chip_play
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.machine.evaluation import evaluate
+from mcm_passes.mapping.problem.resident_sizes import sram_blocks, weight_sizes
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 NOTHING = np.empty(0, np.int32)
 
 CRITICAL_PATH, SHARED_WORK, SHARED_HOST = "critical_path", "shared_work", "shared_host"
+LEAST_ENERGY = "least_energy"
+
+ROUNDING = 1e-12
+"""Relative space for sums that are taken in another order."""
 
 
 class RingLatency:
@@ -140,7 +152,7 @@ def critical_path(problem: PartitionProblem) -> LowerBound:
     size_s = problem.tensor_bytes / limits.host_bytes_per_s + limits.host_latency_s
     size_s += problem.tensor_bytes / limits.host_root_bytes_per_s
     work_s = problem.compute_s / float(problem.chip_speed.max())
-    _, leaves = joules.host_tensors(problem)
+    _, leaves = host_tensors(problem)
     ready_s, leave_s = np.zeros(problem.num_units), np.zeros(problem.num_units)
     entry = np.arange(problem.num_units)
     # The host's tensors first, then those of each unit, which comes after all that it reads.
@@ -156,7 +168,7 @@ def critical_path(problem: PartitionProblem) -> LowerBound:
     last = int(finish_s.argmax())
     names = quote(problem.names[entry[last]]), quote(problem.names[last])
     text = f"critical path from {names[0]} to {names[1]}"
-    seconds = float(finish_s[last]) * (1.0 - joules.ROUNDING)
+    seconds = float(finish_s[last]) * (1.0 - ROUNDING)
     return LowerBound(seconds, f"{text} ({seconds_text(seconds)})")
 
 
@@ -171,7 +183,7 @@ def shared_work(problem: PartitionProblem) -> LowerBound:
         return LowerBound(0.0, "no unit")
     chips = min(problem.num_chips, fixed)
     work = float(problem.compute_s.sum())
-    seconds = work / float(problem.chip_speed[:chips].sum()) * (1.0 - joules.ROUNDING)
+    seconds = work / float(problem.chip_speed[:chips].sum()) * (1.0 - ROUNDING)
     return LowerBound(
         seconds, f"work of {seconds_text(work)} shared by {count_text(chips, 'chip')}"
     )
@@ -185,7 +197,7 @@ def shared_host(problem: PartitionProblem) -> LowerBound:
     """
     limits = problem.limits
     best = LowerBound(0.0, "no channel that all chips share")
-    for chosen, word in zip(joules.host_tensors(problem), ("from", "to"), strict=True):
+    for chosen, word in zip(host_tensors(problem), ("from", "to"), strict=True):
         sizes = problem.tensor_bytes[chosen]
         if not sizes.size or not limits.host_total_bytes_per_s:
             continue
@@ -193,14 +205,121 @@ def shared_host(problem: PartitionProblem) -> LowerBound:
         seconds += int(sizes.min()) / limits.host_bytes_per_s
         if seconds > best.seconds:
             text = f"all that comes {word} the host over one channel ({seconds_text(seconds)})"
-            best = LowerBound(seconds * (1.0 - joules.ROUNDING), text)
+            best = LowerBound(seconds * (1.0 - ROUNDING), text)
     return best
+
+
+_priced: weakref.WeakKeyDictionary[PartitionProblem, PartitionProblem] = weakref.WeakKeyDictionary()
+
+
+def joule_problem(problem: PartitionProblem) -> PartitionProblem:
+    """The same problem in joules: what takes a second there takes a joule here.
+
+    Speeds and channels that chips share count for nothing.
+
+    Raises:
+        ValueError: where the problem has no `energy`.
+    """
+    known = _priced.get(problem)
+    if known is not None:
+        return known
+    energy = problem.energy
+    if energy is None:
+        raise ValueError("the problem says nothing of energy")
+    limits = dataclasses.replace(
+        problem.limits,
+        chip_speed=(),
+        link_bytes_per_s=_bytes_per_joule(energy.link_byte_j),
+        host_bytes_per_s=_bytes_per_joule(energy.host_byte_j),
+        stream_bytes_per_s=_bytes_per_joule(energy.memory_byte_j) if problem.streams else 0.0,
+        host_total_bytes_per_s=0.0,
+        stream_total_bytes_per_s=0.0,
+    )
+    found = dataclasses.replace(
+        problem,
+        compute_s=energy.unit_j,
+        relay_s=energy.relay_j,
+        limits=limits,
+        energy=None,
+        # The energy of a copy is not counted; the report does not count it either.
+        copies=None,
+    )
+    _priced[problem] = found
+    return found
+
+
+def _bytes_per_joule(byte_j: float) -> float:
+    return 1.0 / byte_j if byte_j > 0.0 else float("inf")
+
+
+class RingEnergy:
+    """An `Evaluate` of one problem: joules of one inference.
+
+    Args:
+        problem: on a ring, with its `energy`.
+    """
+
+    def __init__(self, problem: PartitionProblem) -> None:
+        self._joules = joule_problem(problem)
+
+    def __call__(self, chip_of: Ints) -> float:
+        """Of one placement `[N]`; infinite where it breaks a rule."""
+        evaluation = evaluate(self._joules, chip_of)
+        return _total_j(self._joules, evaluation) if evaluation.valid else float("inf")
+
+
+def _total_j(problem: PartitionProblem, evaluation: Evaluation) -> float:
+    """Joules of a placement of a problem in joules; links behind its chips count as one."""
+    channel_j = evaluation.channel_busy_s
+    behind = channel_j[problem.num_chips : problem.limits.last_chip]
+    return float(evaluation.chip_busy_s.sum() + channel_j.sum() - behind.sum())
+
+
+def energy_of(problem: PartitionProblem, chip_of: Ints) -> float:
+    """The energy of one inference, whatever memory is estimated; infinite without `energy`."""
+    if problem.energy is None:
+        return float("inf")
+    priced = joule_problem(problem)
+    return _total_j(priced, evaluate(priced, chip_of))
+
+
+def host_tensors(problem: PartitionProblem) -> tuple[Bools, Bools]:
+    """`[T]` each: the tensors that every placement gets from the host, and gives to it."""
+    made = problem.tensor_producer >= 0
+    leaves = made & problem.tensor_to_host
+    # What clonable units give to the host travels in no placement.
+    leaves[made] &= ~problem.clonable[problem.tensor_producer[made]]
+    return ~made & (np.diff(problem.placed_readers.ptr) > 0), leaves
+
+
+def least_energy(problem: PartitionProblem) -> LowerBound:
+    """Least energy of every placement, in joules.
+
+    Every unit runs at least once, a copied one where something reads it; each graph input that is
+    read comes from the host once at least, and each graph output goes there once. Weights that all
+    chips together have no space for are streamed.
+    """
+    priced = joule_problem(problem.at_need())
+    runs = np.diff(priced.clone_closure.ptr) > 0
+    enters, leaves = host_tensors(priced)
+    host_bytes = int(priced.tensor_bytes[enters | leaves].sum())
+    joules = float(priced.compute_s[runs].sum()) + host_bytes / priced.limits.host_bytes_per_s
+    text = f"every unit and all traffic of the host once ({energy_text(joules)})"
+    if priced.streams:
+        used = np.diff(priced.placed_weight_users.ptr) > 0
+        room = int(sram_blocks(priced).sum()) * priced.limits.buffer_alignment_bytes
+        over = int(weight_sizes(priced)[used].sum()) - room
+        if over > 0:
+            joules += over / priced.limits.stream_bytes_per_s
+            text += f", and {over:,} bytes of weights that fit no chip"
+    joules *= 1.0 - ROUNDING
+    return LowerBound(joules, text, LEAST_ENERGY)
 
 
 def objective_values(problem: PartitionProblem, objective: Objective) -> Evaluate:
     """As `mcm_compiler.contracts.mapping.KnowsObjectives.objective_values`."""
     if objective.aim == "energy":
-        return joules.RingEnergy(problem)
+        return RingEnergy(problem)
     latency = RingLatency(problem)
     if objective.aim == "latency":
         return latency
@@ -223,5 +342,5 @@ def latency_of(problem: PartitionProblem, chip_of: Ints) -> float:
 def objective_bound(problem: PartitionProblem, objective: Objective) -> LowerBound:
     """As `mcm_compiler.contracts.mapping.KnowsObjectives.objective_bound`."""
     if objective.aim == "energy":
-        return joules.least_energy(problem)
+        return least_energy(problem)
     return latency_bound(problem) if objective.aim == "latency" else lower_bound(problem)
