@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_passes.families.ring.solver.linear_extensions import order_near
+from mcm_passes.families.ring.solver.random_stream import order_near
 from mcm_passes.mapping.problem.rule_graph import from_edges
 
 

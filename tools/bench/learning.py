@@ -65,13 +65,12 @@ def _iterations_s(recipe_name: str, repetitions: int) -> list[float]:
     from mcm_models.policy.layout import initial_weights
     from mcm_passes.families.ring.learning.learner import PolicyLearner
     from mcm_passes.families.ring.learning.recipes import RECIPES
-    from mcm_passes.families.ring.learning.tasks import FastRewards, Task
+    from mcm_passes.families.ring.learning.tasks import Task, fast_rewards
     from mcm_passes.families.ring.learning.training_problems import partition_problem
-    from mcm_passes.mapping.machine.periods import AnalyticPeriods
 
     problem = partition_problem(MODEL, load_target(TARGET))
     recipe = RECIPES[recipe_name]
-    task = Task.of(problem, recipe, FastRewards(AnalyticPeriods(problem, few=0), 1e-3))
+    task = Task.of(problem, recipe, fast_rewards(problem, 1e-3))
     learner = PolicyLearner(recipe, initial_weights(recipe.layout, 0))
     rng = np.random.default_rng(0)
     learner.iterate(task, rng)

@@ -263,16 +263,10 @@ class PaddedGraph(NamedTuple):
     real: Any
 
 
-@dataclass(frozen=True, order=True)
-class Bucket:
-    """A padded size: P nodes (one of them the stand-in) and Q edges."""
+def padded_nodes(num_nodes: int, num_edges: int) -> int:
+    """Nodes of the smallest bucket that holds a graph, one of them the stand-in.
 
-    nodes: int
-    edges: int
-
-
-def bucket_of(num_nodes: int, num_edges: int) -> Bucket:
-    """The smallest bucket that holds a graph: 64 nodes times powers of the square root of 2.
+    They are 64 times powers of the square root of 2, with `EDGES_PER_NODE` edges each.
 
     Raises:
         CompileError: MCM-L005 for more than `MOST_NODES` nodes, or `EDGES_PER_NODE` times as many
@@ -292,34 +286,33 @@ def bucket_of(num_nodes: int, num_edges: int) -> Bucket:
         k += 1
         # Multiples of 16 suit vector units.
         nodes = round(MIN_NODES * 2 ** (k / 2) / 16) * 16
-    return Bucket(nodes, nodes * EDGES_PER_NODE)
+    return nodes
 
 
 def pad_graph(features: GraphFeatures) -> PaddedGraph:
     """Pads a graph to its bucket."""
-    return _padded(features, bucket_of(features.num_nodes, features.source.size))
+    nodes = padded_nodes(features.num_nodes, features.source.size)
+    return _padded(features, nodes, nodes * EDGES_PER_NODE)
 
 
 def whole_graph(features: GraphFeatures) -> PaddedGraph:
     """A graph without padding."""
-    return _padded(features, Bucket(features.num_nodes, features.source.size))
+    return _padded(features, features.num_nodes, features.source.size)
 
 
-def _padded(features: GraphFeatures, bucket: Bucket) -> PaddedGraph:
+def _padded(features: GraphFeatures, nodes: int, edges: int) -> PaddedGraph:
     n, e = features.num_nodes, features.source.size
-    stand_in = bucket.nodes - 1
-    source = np.full(bucket.edges, stand_in, np.int32)
-    target = np.full(bucket.edges, stand_in, np.int32)
+    source, target = np.full((2, edges), nodes - 1, np.int32)
     source[:e], target[:e] = features.source, features.target
     return PaddedGraph(
-        op_class=pad_rows(features.op_class, bucket.nodes),
-        values=pad_rows(features.values, bucket.nodes),
+        op_class=pad_rows(features.op_class, nodes),
+        values=pad_rows(features.values, nodes),
         source=source,
         target=target,
         by_source=np.argsort(source, kind="stable").astype(np.int32),
-        in_share=_shares(features.target, n, bucket.nodes),
-        out_share=_shares(features.source, n, bucket.nodes),
-        real=pad_rows(np.ones(n, np.float32), bucket.nodes),
+        in_share=_shares(features.target, n, nodes),
+        out_share=_shares(features.source, n, nodes),
+        real=pad_rows(np.ones(n, np.float32), nodes),
     )
 
 

@@ -193,10 +193,12 @@ def balanced_prior(
         num_chips: C.
         width: deviation in chips, above 0.
     """
-    return _bell(num_chips * share_before - 0.5, num_chips, width)
+    return prior_around(num_chips * share_before - 0.5, num_chips, width)
 
 
-def prior_around(chips: npt.NDArray[np.int32], num_chips: int, width: float) -> Singles:
+def prior_around(
+    chips: npt.NDArray[np.floating[Any] | np.int32], num_chips: int, width: float
+) -> Singles:
     """`[n, C]`, likewise around the chips of a known partition.
 
     Args:
@@ -204,13 +206,7 @@ def prior_around(chips: npt.NDArray[np.int32], num_chips: int, width: float) -> 
         num_chips: C.
         width: deviation in chips, above 0.
     """
-    return _bell(chips, num_chips, width)
-
-
-def _bell(
-    wanted: npt.NDArray[np.floating[Any] | np.int32], num_chips: int, width: float
-) -> Singles:
-    away = (np.arange(num_chips) - wanted[:, None]) / width
+    away = (np.arange(num_chips) - chips[:, None]) / width
     return (-0.5 * away**2).astype(np.float32)
 
 
@@ -258,17 +254,12 @@ class PolicyOfGraph:
         Returns:
             `[n, C]`, or `[R, n, C]` where there are choices.
         """
-        _, scores = self._first
+        vectors, scores = self.first
         if choices is not None:
             seen = Choices.of(self.layout, choices, self.features.num_chips)
-            feeds = {FIRST: self.node_vectors, **self._feeds, **seen._asdict()}
+            feeds = {FIRST: vectors, **self._feeds, **seen._asdict()}
             (scores,) = _session(self.layout, True).run([SCORES], feeds)
         return scores + self.prior
-
-    @property
-    def node_vectors(self) -> Singles:
-        """`[n, head_width]`; see `mcm_models.policy.network.node_vectors`."""
-        return self._first[0]
 
     def decode(self, rng: np.random.Generator, count: int, temperature: float = 1.0) -> Decoded:
         """T rounds of non-autoregressive decoding.
@@ -286,7 +277,7 @@ class PolicyOfGraph:
         return Decoded(probabilities, self._drawn(rng, count, probabilities), before)
 
     @cached_property
-    def _first(self) -> list[Singles]:
+    def first(self) -> list[Singles]:
         """Node vectors and scores of the first round: the same in every decoding."""
         return _session(self.layout, False).run([FIRST, SCORES], self._feeds)
 

@@ -223,13 +223,13 @@ def test_every_method_that_learns_has_a_control(study: Any) -> None:
 def test_controls_and_dp_are_measured_without_an_update(
     study: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcm_passes.families.ring.learning import rl_run
+    from mcm_passes.families.ring.learning import rl
 
     methods, problems = study("methods"), study("problems")
     problem = problems.study_problem(problems.Setting(MODEL))
     known = {method.name: method for method in methods.standard_methods(60, 60)}
     # Is called before JAX is loaded, which only learning needs.
-    monkeypatch.setattr(rl_run, "use_one_thread", None)
+    monkeypatch.setattr(rl, "use_one_thread", None)
     evaluated: dict[str, int] = {}
     for name in ("dp", "rl-still", "fine-tuned-no-prior-still", "everything-still"):
         record = study("recording").RecordedPeriods(problem, ())

@@ -21,7 +21,7 @@ from mcm_models.policy.layout import (
 )
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
-from mcm_passes.families.ring.learning.rl_run import LearnedRun, recipe_of
+from mcm_passes.families.ring.learning.rl import LearnedRun, recipe_of
 from mcm_study.problems import StudyProblem
 from mcm_study.recording import RecordedPeriods
 from mcm_study.search_baselines import Annealing, RandomSearch
@@ -103,7 +103,7 @@ def run_method(method: Method, study: StudyProblem, seed: int, record: RecordedP
         draws = method.kind in {"draw", "draw and learn", "draw and do not learn"}
         # The advantage is normalised over the rollouts, so that the scale of rewards, which here
         # is that of the strategy, has no part in what is learned.
-        run = LearnedRun.of(problem, record, budget, "fast", method.samples)
+        run = LearnedRun(problem, record, budget, "fast", method.samples)
         if draws:
             run.draw(recipe, weights, rng, None if method.kind == "draw" else DRAWS)
         if draws and method.kind != "draw":

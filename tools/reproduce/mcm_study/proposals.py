@@ -15,9 +15,8 @@ from mcm_models.policy.layout import initial_weights
 from mcm_models.policy.network import Decoded
 from mcm_passes.families.ring.learning.recipes import Recipe
 from mcm_passes.families.ring.learning.rollouts import Rollouts
-from mcm_passes.families.ring.learning.tasks import FastRewards, Task
+from mcm_passes.families.ring.learning.tasks import Task, fast_rewards
 from mcm_passes.families.ring.solver.batch import filled_rows
-from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_study.cells import Cell, Record
 from mcm_study.methods import Method
 from mcm_study.problems import StudyProblem
@@ -77,5 +76,5 @@ def measure_proposals(cell: Cell, study: StudyProblem) -> Record:
 
 
 def _task(problem: PartitionProblem, recipe: Recipe, baseline_s: float) -> Task:
-    task = Task.of(problem, recipe, FastRewards(AnalyticPeriods(problem, few=0), baseline_s))
+    task = Task.of(problem, recipe, fast_rewards(problem, baseline_s))
     return dataclasses.replace(task, sampler=ProposalsAsTheyAre(problem, task.features.units))

@@ -141,7 +141,7 @@ def test_what_all_nodes_share_does_not_drown_what_tells_them_apart(problem_of):
     features = graph_features(problem_of(2, 60, 36, density=0.05))
     weights = initial_weights(layout, 0) | {"head/node": np.eye(128, dtype=np.float32)}
     weights["head/embedded"] = np.zeros((128, 128), np.float32)
-    nodes = PolicyOfGraph(layout, weights, features, np.zeros((60, 36), np.float32)).node_vectors
+    nodes, _ = PolicyOfGraph(layout, weights, features, np.zeros((60, 36), np.float32)).first
     assert np.linalg.norm(nodes - nodes.mean(axis=0)) > 0.9 * np.linalg.norm(nodes)
 
 

@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
+from msgspec import Struct, structs
 
 from mcm_compiler.components.extras import LEARN, require_learning
 from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.partition import Floats
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.processes.jobs import Jobs, open_jobs
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import appended_file, write_whole
-from mcm_compiler.text.option_fields import at_least, checked
+from mcm_compiler.text.json_text import UnreadableError, parse_json, record_of
+from mcm_compiler.text.option_fields import at_least, checked, from_to
 from mcm_models import training_run
 from mcm_models.policy.layout import POLICIES
+from mcm_models.policy.network import PolicyOfGraph
 from mcm_models.training_run import Tell
-from mcm_passes.families.ring.learning import tasks
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, transferring
-from mcm_passes.families.ring.learning.tasks import Score, Task, best_so_far, zero_shot
+from mcm_passes.families.ring.learning.tasks import Task, rewards_of
 from mcm_passes.families.ring.learning.training_problems import (
     DEFAULT_DATA_SET,
     DataSet,
@@ -48,7 +51,7 @@ MAX_WORKERS = 1024
 
 
 @dataclass(frozen=True)
-@checked(samples=at_least(1), checkpoints=at_least(1))
+@checked(samples=at_least(1), checkpoints=at_least(1), workers=from_to(0, MAX_WORKERS))
 class PolicyTrainer:
     """Trains the partitioning policy; see `mcm_compiler.contracts.training.Trainer`.
 
@@ -77,10 +80,6 @@ class PolicyTrainer:
     workers: int = 2
     scheduler: str | None = None
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.workers <= MAX_WORKERS:
-            raise ValueError(f"workers is {self.workers}, not between 0 and {MAX_WORKERS}")
-
     def train(self, request: TrainingRequest, tell: Tell) -> TrainingResult:
         """Trains, validates and chooses; or goes on where another process was stopped.
 
@@ -94,25 +93,21 @@ class PolicyTrainer:
             return _train(self, request, tell)
 
 
-@dataclass(frozen=True)
-class _Scored:
+class _Scored(Struct, frozen=True):
     """A line of the validation's log."""
 
     checkpoint: int
     samples: int
     kind: str
-    score: Score
-
-    def line(self) -> str:
-        data = {**dataclasses.asdict(self), "score": self.score.overall}
-        data["by_model"] = dict(self.score.by_model)
-        return json.dumps(data) + "\n"
+    score: float
+    by_model: dict[str, float]
 
     @classmethod
-    def parse(cls, line: str) -> _Scored:
-        data = cast("dict[str, Any]", json.loads(line))
-        score = Score(float(data["score"]), data["by_model"])
-        return cls(int(data["checkpoint"]), int(data["samples"]), str(data["kind"]), score)
+    def of(cls, checkpoint: int, samples: int, kind: str, by_model: dict[str, float]) -> _Scored:
+        return cls(checkpoint, samples, kind, overall(by_model), by_model)
+
+    def line(self) -> str:
+        return json.dumps(structs.asdict(self)) + "\n"
 
 
 def _train(trainer: PolicyTrainer, request: TrainingRequest, tell: Tell) -> TrainingResult:
@@ -197,15 +192,16 @@ def _pretrain_and_score(
     def best() -> str:
         if not scored:
             return ""
-        top = max(scored, key=lambda each: each.score.overall)
-        return f"best {top.score.overall:.4f} after {top.samples} samples"
+        top = max(scored, key=lambda each: each.score)
+        return f"best {top.score:.4f} after {top.samples} samples"
 
     def take_first() -> None:
         note = best()
         number, ticket = waiting.pop(0)
-        scored.append(_Scored(number, samples[number], "zero-shot", jobs.result(ticket)))
-        _append_line(log, scored[-1].line())
-        score = {"score": scored[-1].score.overall}
+        scored.append(_Scored.of(number, samples[number], "zero-shot", jobs.result(ticket)))
+        with appended_file(log) as stream:
+            stream.write(scored[-1].line().encode())
+        score = {"score": scored[-1].score}
         # The policy before any learning is scored, too.
         done, total = number + 1, len(samples)
         tell(TrainingProgress("validation", done, total, note, "checkpoints", score))
@@ -235,11 +231,10 @@ def _choose(
     tell: Tell,
 ) -> None:
     """Fine-tunes the best few and writes the best of them as the policy."""
-    from mcm_models.policy.layout import POLICIES
     from mcm_passes.families.ring.learning.pretraining import checkpoint_path
 
     untrained, *trained = scored
-    candidates = sorted(trained, key=lambda each: -each.score.overall)[:NUM_TUNED]
+    candidates = sorted(trained, key=lambda each: -each.score)[:NUM_TUNED]
     seed = cast("int", run["seed"])
     tickets = [
         [
@@ -256,18 +251,18 @@ def _choose(
     ]
     tuned: list[_Scored] = []
     for each, row in zip((untrained, *candidates), tickets, strict=True):
-        score = Score.of(dict(jobs.result(ticket) for ticket in row))
-        tuned.append(_Scored(each.checkpoint, each.samples, "fine-tuned", score))
-        note, figures = f"{score.overall:.4f}", {"score": score.overall}
+        by_model = dict(jobs.result(ticket) for ticket in row)
+        tuned.append(_Scored.of(each.checkpoint, each.samples, "fine-tuned", by_model))
+        note, figures = f"{tuned[-1].score:.4f}", {"score": tuned[-1].score}
         done = len(tuned)
         tell(TrainingProgress("fine-tuning", done, len(tickets), note, "checkpoints", figures))
-    best = max(tuned[1:], key=lambda each: each.score.overall)
+    best = max(tuned[1:], key=lambda each: each.score)
     as_it_is = next(each for each in trained if each.checkpoint == best.checkpoint)
     metrics = {
-        "zero_shot": as_it_is.score.overall,
-        "fine_tuned": best.score.overall,
-        "untrained_zero_shot": untrained.score.overall,
-        "untrained_fine_tuned": tuned[0].score.overall,
+        "zero_shot": as_it_is.score,
+        "fine_tuned": best.score,
+        "untrained_zero_shot": untrained.score,
+        "untrained_fine_tuned": tuned[0].score,
     }
     weights, card = POLICIES.load(checkpoint_path(folder, best.checkpoint))
     card = dataclasses.replace(
@@ -286,8 +281,6 @@ def _choose(
 
 
 def _result(folder: Path) -> TrainingResult:
-    from mcm_models.policy.layout import POLICIES
-
     run = json.loads((folder / training_run.RUN_NAME).read_bytes())
     _, card = POLICIES.load(folder / POLICY_NAME)
     return TrainingResult(
@@ -309,8 +302,8 @@ def _read_log(path: Path) -> list[_Scored]:
             if not line.endswith(b"\n"):
                 break
             try:
-                each = _Scored.parse(line.decode())
-            except (ValueError, KeyError, TypeError):
+                each = record_of(parse_json(line.decode()), _Scored)
+            except (UnreadableError, UnicodeDecodeError):
                 break
             if each.kind != "zero-shot" or each.checkpoint != len(scored):
                 break
@@ -321,9 +314,47 @@ def _read_log(path: Path) -> list[_Scored]:
     return scored
 
 
-def _append_line(path: Path, line: str) -> None:
-    with appended_file(path) as stream:
-        stream.write(line.encode())
+ZERO_SHOT_SAMPLES = 200
+"""Partitions that a checkpoint draws per model, without learning."""
+
+TUNING_SAMPLES = 200
+"""Partitions that a checkpoint may learn from per model."""
+
+_FLOOR = 1e-2
+"""In place of a reward of 0 in geometric means."""
+
+
+def overall(by_model: Mapping[str, float]) -> float:
+    """How good a policy is: geometric mean over models of the throughput over the heuristic's."""
+    return float(np.exp(np.log(np.maximum(list(by_model.values()), _FLOOR)).mean()))
+
+
+def zero_shot(
+    checkpoint: bytes, recipe: Recipe, problems: Sequence[TrainingProblem], seed: int
+) -> dict[str, float]:
+    """Scores of a checkpoint by model, as it is: it draws, and does not learn.
+
+    Args:
+        checkpoint: content of the file.
+        recipe: how partitions come about.
+        problems: to draw partitions of.
+        seed: of the draws.
+    """
+    use_one_thread()
+    weights, card = POLICIES.parse(checkpoint, "checkpoint")
+    by_model: dict[str, float] = {}
+    for k, each in enumerate(problems):
+        task = Task.of(each.problem, recipe, each.rewards())
+        policy = PolicyOfGraph(card.layout, weights, task.features, task.prior)
+        rng = np.random.default_rng((seed, k))
+        partitions = task.sampler.draw(rng, policy.decode(rng, ZERO_SHOT_SAMPLES)).partitions
+        by_model[each.model] = best_so_far(rewards_of(task.rewards, partitions))
+    return by_model
+
+
+def best_so_far(rewards: Floats) -> float:
+    """Mean over the samples of the best reward up to each: the area under a search's curve."""
+    return float(np.maximum.accumulate(rewards).mean())
 
 
 def fine_tuned(
@@ -344,6 +375,6 @@ def fine_tuned(
     learner = PolicyLearner(recipe, weights)
     task = Task.of(each.problem, recipe, each.rewards())
     rng = np.random.default_rng(seed)
-    iterations = tasks.TUNING_SAMPLES // recipe.rollouts
+    iterations = TUNING_SAMPLES // recipe.rollouts
     rewards = [learner.iterate(task, rng).rewards for _ in range(iterations)]
     return each.model, best_so_far(np.concatenate(rewards))

@@ -26,35 +26,29 @@ Number = int | float | str
 
 
 class MetricsLog:
-    """Rows of the same columns in `metrics.jsonl` and `metrics.csv` of a folder.
+    """Rows of `COLUMNS` in `metrics.jsonl` and `metrics.csv` of a folder.
 
     No times stand in it: the same run writes the same bytes.
 
     Args:
         folder: where the files are.
-        columns: names of all columns, in their order.
         log_bytes: lengths that the files are cut back to, by name; they are begun where empty.
 
     Raises:
         CompileError: MCM-L009 if a file is shorter than that.
     """
 
-    JSON_NAME = "metrics.jsonl"
-    CSV_NAME = "metrics.csv"
-
-    def __init__(self, folder: Path, columns: Sequence[str], log_bytes: Mapping[str, int]) -> None:
-        self._columns = tuple(columns)
-        self._json = folder / self.JSON_NAME
-        self._csv = folder / self.CSV_NAME
+    def __init__(self, folder: Path, log_bytes: Mapping[str, int]) -> None:
+        self._json, self._csv = folder / "metrics.jsonl", folder / "metrics.csv"
         for path in (self._json, self._csv):
             _cut(path, log_bytes.get(path.name, 0))
         if not self._csv.stat().st_size:
-            _append(self._csv, ",".join(self._columns) + "\n")
+            _append(self._csv, ",".join(COLUMNS) + "\n")
 
     def add(self, rows: Sequence[Mapping[str, Number]]) -> dict[str, int]:
         """Appends rows, and gives the lengths of the files by name."""
         _append(self._json, "".join(json.dumps(dict(row), allow_nan=False) + "\n" for row in rows))
-        lines = [",".join(_cell(row[name]) for name in self._columns) + "\n" for row in rows]
+        lines = [",".join(_cell(row[name]) for name in COLUMNS) + "\n" for row in rows]
         _append(self._csv, "".join(lines))
         return {path.name: path.stat().st_size for path in (self._json, self._csv)}
 
@@ -169,7 +163,7 @@ def pretrain(
     for number in range(numbers.checkpoints + 1):
         written(number)
     learner = PolicyLearner(recipe, weights, optimizer)
-    log = MetricsLog(folder, COLUMNS, numbers.log_bytes)
+    log = MetricsLog(folder, numbers.log_bytes)
     tasks = [Task.of(each.problem, recipe, each.rewards()) for each in problems]
     rows: list[dict[str, Number]] = []
 

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from mcm_compiler.text.option_fields import above, at_least, checked
+from mcm_compiler.text.option_fields import above, at_least, checked, one_of
 from mcm_models.policy.layout import PolicyLayout
 from mcm_models.ppo_settings import PpoSettings
 
@@ -29,6 +29,9 @@ _TRANSFERRING = PpoSettings(epochs=1, learning_rate=3e-4, entropy=1e-2)
 
 @dataclass(frozen=True)
 @checked(
+    sampler=one_of(get_args(Sampler)),
+    mode=one_of(get_args(Mode)),
+    gradient=one_of(get_args(Gradient)),
     credit=at_least(0),
     stuck_credit=at_least(0),
     prior=at_least(0),
@@ -80,9 +83,6 @@ class Recipe:
     ppo: PpoSettings = _ON_ONE_GRAPH
 
     def __post_init__(self) -> None:
-        for name, choices in (("sampler", Sampler), ("mode", Mode), ("gradient", Gradient)):
-            if getattr(self, name) not in get_args(choices):
-                raise ValueError(f"{name} is {getattr(self, name)!r}, not one of {choices}")
         if self.rollouts < 2 or self.rollouts % self.ppo.minibatches:
             raise ValueError(
                 f"{self.rollouts} rollouts do not divide into {self.ppo.minibatches} mini-batches"

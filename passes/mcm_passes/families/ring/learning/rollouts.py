@@ -104,8 +104,7 @@ def _bytes_on_the_way(problem: PartitionProblem, features: GraphFeatures, share:
 
 RELAXED = (1.0 - 1e-6, 1.02, 1.1)
 """Multiples of the best period that are tried in turn, until some monotone path keeps them: where
-an
-order holds nothing better, what is nearly as good may lead to one that does."""
+an order holds nothing better, what is nearly as good may lead to one that does."""
 
 
 @dataclass(frozen=True, eq=False)

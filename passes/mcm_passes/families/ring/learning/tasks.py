@@ -1,17 +1,15 @@
-"""Problems, rewards and scores of a policy; no JAX here, so that it can be applied without."""
+"""Problems and rewards of a policy; no JAX here, so that it can be applied without."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.policy.features import (
     GraphFeatures,
     PaddedGraph,
@@ -19,53 +17,30 @@ from mcm_models.policy.features import (
     graph_features,
     pad_graph,
 )
-from mcm_models.policy.layout import POLICIES, Weights
+from mcm_models.policy.layout import Weights
 from mcm_models.policy.network import PolicyOfGraph, balanced_prior, prior_around
 from mcm_passes.families.ring.learning import rollouts
 from mcm_passes.families.ring.learning.recipes import Recipe
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 
-if TYPE_CHECKING:
-    from mcm_passes.families.ring.learning.training_problems import TrainingProblem
-
 LEAST_S = 1e-30
 """Seconds that the period of a baseline has at least, and that any period counts as at least."""
 
 
-class Rewards(Protocol):
-    """Evaluates partitions: an analytic model, the simulator, or hardware."""
+Rewards = Callable[[Ints], Floats]
+"""`[B]`, the throughput of each of some partitions `[B, N]` over that of a baseline.
 
-    @property
-    def baseline_s(self) -> float:
-        """Period that counts as a reward of 1."""
-        ...
-
-    def evaluate(self, partitions: Ints) -> Floats:
-        """`[B]`, throughput of each of `partitions[B, N]` over that of the baseline.
-
-        0 where a partition does not run.
-        """
-        ...
+By an analytic model, the simulator, or hardware; 0 where a partition does not run."""
 
 
-@dataclass(frozen=True, eq=False)
-class FastRewards:
-    """Rewards of the analytic model (MCM, section 5.1: the analytic cost model).
-
-    Attributes:
-        periods: the model.
-        baseline_s: period that rewards are relative to.
-    """
-
-    periods: AnalyticPeriods
-    baseline_s: float
-
-    def evaluate(self, partitions: Ints) -> Floats:
-        return relative_throughput(self.periods.periods(partitions), self.baseline_s)
+def fast_rewards(problem: PartitionProblem, baseline_s: float) -> Rewards:
+    """Rewards of the analytic model (MCM, section 5.1: the analytic cost model)."""
+    periods = AnalyticPeriods(problem, few=0)
+    return lambda partitions: relative_throughput(periods.periods(partitions), baseline_s)
 
 
-def rewards_of(evaluator: Rewards, partitions: Ints) -> Floats:
-    """`[B]`, rewards of `partitions[B, N]`; 0 for rows of -1, which the evaluator never sees.
+def rewards_of(evaluate: Rewards, partitions: Ints) -> Floats:
+    """`[B]`, rewards of `partitions[B, N]`; 0 for rows of -1, which are not evaluated.
 
     Raises:
         CompileError: MCM-L004 if a reward is not a number from 0 up.
@@ -73,7 +48,7 @@ def rewards_of(evaluator: Rewards, partitions: Ints) -> Floats:
     rewards = np.zeros(len(partitions))
     found = partitions[:, 0] >= 0
     if found.any():
-        rewards[found] = evaluator.evaluate(partitions[found])
+        rewards[found] = evaluate(partitions[found])
     wrong = ~(np.isfinite(rewards) & (rewards >= 0))
     if wrong.any():
         raise CompileError.of(
@@ -191,60 +166,3 @@ class FrozenPolicy:
         for _ in range(recipe.ppo.epochs):
             rng.permutation(recipe.rollouts)
         return partitions
-
-
-ZERO_SHOT_SAMPLES = 200
-"""Partitions that a checkpoint draws per model, without learning."""
-
-TUNING_SAMPLES = 200
-"""Partitions that a checkpoint may learn from per model."""
-
-_FLOOR = 1e-2
-"""In place of a reward of 0 in geometric means."""
-
-
-@dataclass(frozen=True)
-class Score:
-    """How good a policy is, as throughput over the heuristic's.
-
-    Attributes:
-        overall: geometric mean over models.
-        by_model: of each model, the best so far of its samples in their order, on average.
-    """
-
-    overall: float
-    by_model: Mapping[str, float]
-
-    @classmethod
-    def of(cls, by_model: Mapping[str, float]) -> Score:
-        """From the scores of the models."""
-        values = np.maximum(list(by_model.values()), _FLOOR)
-        return cls(float(np.exp(np.log(values).mean())), by_model)
-
-
-def zero_shot(
-    checkpoint: bytes, recipe: Recipe, problems: Sequence[TrainingProblem], seed: int
-) -> Score:
-    """A checkpoint as it is: it draws, and does not learn.
-
-    Args:
-        checkpoint: content of the file.
-        recipe: how partitions come about.
-        problems: to draw partitions of.
-        seed: of the draws.
-    """
-    use_one_thread()
-    weights, card = POLICIES.parse(checkpoint, "checkpoint")
-    by_model: dict[str, float] = {}
-    for k, each in enumerate(problems):
-        task = Task.of(each.problem, recipe, each.rewards())
-        policy = PolicyOfGraph(card.layout, weights, task.features, task.prior)
-        rng = np.random.default_rng((seed, k))
-        partitions = task.sampler.draw(rng, policy.decode(rng, ZERO_SHOT_SAMPLES)).partitions
-        by_model[each.model] = best_so_far(rewards_of(task.rewards, partitions))
-    return Score.of(by_model)
-
-
-def best_so_far(rewards: Floats) -> float:
-    """Mean over the samples of the best reward up to each: the area under a search's curve."""
-    return float(np.maximum.accumulate(rewards).mean())

@@ -8,9 +8,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
+import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from mcm_passes.families.ring.contiguous.contiguous_windows import (
     chips_from_cuts,
     windows_along,
 )
-from mcm_passes.families.ring.learning.tasks import FastRewards
+from mcm_passes.families.ring.learning.tasks import Rewards, fast_rewards
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.topological_orders import topological_orders
@@ -119,27 +120,17 @@ _SIZED = re.compile(r"(?P<path>[^{]+)\{(?P<sizes>[^{}]*)\}")
 _SIZE = re.compile(r"[1-9][0-9]{0,17}")
 
 
-@dataclass(frozen=True)
-class SizedModel:
-    """Options of a compile that decide its problem.
+def sized_model(text: str) -> tuple[str, dict[str, int]]:
+    """A path or `zoo:` and a builder, and sizes of symbolic dimensions by name.
 
-    Attributes:
-        model: a path, or `zoo:` and a builder.
-        dims: sizes of symbolic dimensions by name.
-    """
-
-    model: str
-    dims: dict[str, int] = field(default_factory=dict[str, int])
-
-
-def sized_model(text: str) -> SizedModel:
-    """The model of an entry that has one size for each dimension, as `each_size` gives them.
+    Args:
+        text: an entry that has one size for each dimension, as `each_size` gives them.
 
     Raises:
         UnreadableError: if braces hold anything else than sizes.
     """
     path, sizes = _parsed(text)
-    return SizedModel(path, {name: values[0] for name, values in sizes.items()})
+    return path, {name: values[0] for name, values in sizes.items()}
 
 
 def each_size(text: str) -> tuple[str, ...]:
@@ -155,9 +146,7 @@ def each_size(text: str) -> tuple[str, ...]:
     path, sizes = _parsed(text)
     if not sizes:
         return (text,)
-    count = 1
-    for values in sizes.values():
-        count *= len(values)
+    count = math.prod(map(len, sizes.values()))
     if count > MAX_VARIANTS:
         raise UnreadableError(
             f"{quote(text)} stands for {count} sizes; {MAX_VARIANTS} are the most"
@@ -280,15 +269,15 @@ class TrainingProblem:
     problem: PartitionProblem
     baseline_s: float
 
-    def rewards(self) -> FastRewards:
+    def rewards(self) -> Rewards:
         """Throughput over the baseline's, under the analytic model."""
-        return FastRewards(AnalyticPeriods(self.problem, few=0), self.baseline_s)
+        return fast_rewards(self.problem, self.baseline_s)
 
 
 def model_to_partition(model: str, target: Target) -> ir.Model:
     """The model after all passes before `partition`; arguments as of `partition_problem`."""
-    sized = sized_model(model)
-    return run_passes(sized.model, target, CompileOptions(passes=_PASSES, dims=sized.dims))[0]
+    path, dims = sized_model(model)
+    return run_passes(path, target, CompileOptions(passes=_PASSES, dims=dims))[0]
 
 
 COST_MODEL = "roofline"

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, PartitionProblem
 from mcm_compiler.contracts.target import Routing
 from mcm_compiler.processes.side_by_side import side_by_side
 from mcm_passes.families.ring.solver.adjacent_domains import (
@@ -20,9 +21,8 @@ from mcm_passes.families.ring.solver.adjacent_domains import (
     reach_of_cuts,
     sample_cuts,
 )
-from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
 from mcm_passes.families.ring.solver.monotone_paths import sample_monotone_paths
-from mcm_passes.families.ring.solver.random_stream import random_orders, streams
+from mcm_passes.families.ring.solver.random_stream import linear_extensions, random_orders, streams
 from mcm_passes.families.ring.solver.relay_domains import RelayFacts, match
 from mcm_passes.families.ring.solver.sample_and_fix import Rollouts, Singles, draw_rollouts
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, closure, rule_graph
@@ -47,15 +47,12 @@ class BatchSolver:
         shared: what all rollouts share; None where the domains admit nothing.
         low: `[n]`, domains closed under the rule.
         high: `[n]`, likewise.
-        max_chips: most chips that a partition can use; under `strict` dependencies that are read
-            far away can leave it far below the chips of the package. 0 where there is none.
     """
 
     graph: RuleGraph
     shared: tuple[RelayFacts, AdjacentFacts] | None
     low: Ints
     high: Ints
-    max_chips: int
 
     @classmethod
     def of(cls, graph: RuleGraph, routing: Routing = "relay") -> BatchSolver:
@@ -68,11 +65,11 @@ class BatchSolver:
         if routing == "strict":
             found = adjacent_facts(graph)
             if found is None:
-                return cls(graph, None, graph.low, graph.high, 0)
+                return cls(graph, None, graph.low, graph.high)
             facts, low, high = found
             nothing = np.empty((graph.num_nodes, 0), np.uint64)
             relay = RelayFacts(nothing, nothing, np.empty(0, np.int32))
-            return cls(graph, (relay, facts), low, high, int(high.max()) + 1)
+            return cls(graph, (relay, facts), low, high)
         if graph.num_nodes > MAX_CLOSURE_NODES:
             raise ValueError(f"{graph.num_nodes} nodes, and at most {MAX_CLOSURE_NODES} fit")
         low, high = graph.low, graph.high
@@ -81,11 +78,9 @@ class BatchSolver:
         needed = np.arange(graph.num_chips) <= low.max(initial=-1)
         impossible = graph.num_nodes == 0 or bool((low > high).any())
         if impossible or match(nodes, low, high, needed, matched) >= 0:
-            return cls(graph, None, low, high, 0)
-        alone = match(nodes, low, high, np.ones_like(needed), np.empty_like(matched))
-        max_chips = graph.num_chips if alone < 0 else alone
+            return cls(graph, None, low, high)
         relay, adjacent = RelayFacts(*closure(graph), matched), no_adjacent_facts(graph.num_nodes)
-        return cls(graph, (relay, adjacent), low, high, max_chips)
+        return cls(graph, (relay, adjacent), low, high)
 
     def sample(
         self,
@@ -160,23 +155,13 @@ class BatchSolver:
             weights = weights[None]
         if domains is None:
             domains = np.empty((0, n, 2), np.int32)
-        whole = Rollouts(orders, order_of, proposals, weights, states, domains)
-        chunks = [rows for rows in np.array_split(np.arange(count), CHUNKS) if rows.size]
+        arrays = (orders, order_of, proposals, weights, states, domains)
+        rollouts = Rollouts._make(map(np.ascontiguousarray, arrays))
+        found, ends = np.empty((count, n), np.int32), np.linspace(0, count, CHUNKS + 1).astype(int)
         level, first = (graph.after, graph.before), (self.low, self.high)
-        kernel = partial(draw_rollouts, level, *self.shared, first)
-        found = side_by_side(lambda rows: kernel(_part(whole, rows)), chunks)
-        return np.concatenate([np.empty((0, n), np.int32), *found])
-
-
-def _part(whole: Rollouts, rows: Longs) -> Rollouts:
-    """Some rollouts in a row."""
-    part = slice(int(rows[0]), int(rows[-1]) + 1)
-    own = {
-        name: np.ascontiguousarray(array[part] if len(array) == len(whole.streams) else array)
-        for name, array in whole._asdict().items()
-        if name != "orders"
-    }
-    return Rollouts(np.ascontiguousarray(whole.orders), **own)
+        kernel = partial(draw_rollouts, level, *self.shared, first, rollouts, found)
+        side_by_side(kernel, [some for some in pairwise(ends.tolist()) if some[0] < some[1]])
+        return found
 
 
 _LEAST_WEIGHT = 1e-30

@@ -70,8 +70,10 @@ def draw_rollouts(
     adjacent: AdjacentFacts,
     first: tuple[Ints, Ints],
     rollouts: Rollouts,
-) -> Ints:
-    """One partition per rollout that is valid under the rule.
+    chips: Ints,
+    some: tuple[int, int],
+) -> None:
+    """One partition for each of some rollouts that is valid under the rule.
 
     Args:
         level: successors in the rule graph, and predecessors.
@@ -80,17 +82,14 @@ def draw_rollouts(
             the relay rule.
         first: `[n]` each, lowest and highest chips, closed; they admit a partition.
         rollouts: what is to be drawn.
-
-    Returns:
-        `[B, n]`, chips.
+        chips: `[B, n]`, written.
+        some: the first rollout that is drawn, and one behind the last.
 
     Raises:
         AssertionError: if no chip is possible for a node, which closed domains rule out.
     """
-    n = first[0].size
-    chips = np.empty((rollouts.streams.size, n), np.int32)
-    bounds, m = _empty_bounds(n), empty_matching(relay)
-    for b in range(len(chips)):
+    bounds, m = _empty_bounds(first[0].size), empty_matching(relay)
+    for b in range(some[0], some[1]):
         _begin(bounds, first, rollouts, b)
         m.matched[:] = relay.matched
         m.held[:] = False
@@ -120,7 +119,6 @@ def draw_rollouts(
                 beside = adjacent.before, adjacent.behind
                 _decide(rollouts, bounds, b, u, chip, (low, high), level, beside)
         _finish(rollouts, bounds, b, chips)
-    return chips
 
 
 @inner_njit

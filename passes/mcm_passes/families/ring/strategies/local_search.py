@@ -19,8 +19,7 @@ from mcm_passes.families.ring.contiguous.contiguous_dp import SLACK, dp_outcome
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import chips_from_cuts, windows_along
 from mcm_passes.families.ring.moves.walks import Walk, Walker
-from mcm_passes.families.ring.solver.linear_extensions import order_near
-from mcm_passes.families.ring.solver.random_stream import streams
+from mcm_passes.families.ring.solver.random_stream import order_near, streams
 from mcm_passes.mapping.machine.device_order import (
     DeviceOrder,
     along,

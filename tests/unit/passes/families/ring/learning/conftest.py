@@ -58,7 +58,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Recipe:
     """The recipe `tiny`, and little fine-tuning."""
     monkeypatch.setitem(RECIPES, "tiny", TINY)
     monkeypatch.setattr(partition_policy_trainer, "NUM_TUNED", 1)
-    monkeypatch.setattr("mcm_passes.families.ring.learning.tasks.TUNING_SAMPLES", 8)
+    monkeypatch.setattr(partition_policy_trainer, "TUNING_SAMPLES", 8)
     return TINY
 
 

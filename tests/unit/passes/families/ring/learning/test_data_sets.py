@@ -11,13 +11,14 @@ import pytest
 
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.policy.features import MOST_NODES, bucket_of, graph_features
+from mcm_models.policy.features import EDGES_PER_NODE, MOST_NODES, graph_features, padded_nodes
 from mcm_passes.families.ring.learning.training_problems import (
     data_set,
     digest_of,
     partition_problem,
     training_problems,
 )
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 
 
 def test_the_built_in_data_set_leaves_the_test_models_out():
@@ -78,12 +79,10 @@ def test_models_that_do_not_fit_are_left_out():
 
 def test_the_heuristic_has_a_reward_of_one(problems):
     for each in problems:
-        rewards = each.rewards()
         whole = np.zeros((1, each.problem.num_units), np.int32)
         assert each.baseline_s > 0
-        assert rewards.evaluate(whole)[0] == pytest.approx(
-            each.baseline_s / rewards.periods(whole[0])
-        )
+        period_s = AnalyticPeriods(each.problem)(whole[0])
+        assert each.rewards()(whole)[0] == pytest.approx(each.baseline_s / period_s)
 
 
 def test_a_digest_sees_every_change(problems):
@@ -135,20 +134,20 @@ def test_the_data_set_needs_few_compiled_shapes():
     buckets: Counter[int] = Counter()
     for model in data_set("mcm87").train[::7]:
         features = graph_features(partition_problem(model, target))
-        bucket = bucket_of(features.num_nodes, features.source.size)
-        assert bucket.nodes > features.num_nodes
-        assert bucket.edges >= features.source.size
+        nodes = padded_nodes(features.num_nodes, features.source.size)
+        assert nodes > features.num_nodes
+        assert nodes * EDGES_PER_NODE >= features.source.size
         # The importer cannot make a graph larger than its ops, of which there are at most 400.
-        assert bucket.nodes <= 512
-        buckets[bucket.nodes] += 1
+        assert nodes <= 512
+        buckets[nodes] += 1
     assert len(buckets) <= 10
-    sizes = {bucket_of(n, e).nodes for n in range(1, 512) for e in (0, n, 2 * n)}
+    sizes = {padded_nodes(n, e) for n in range(1, 512) for e in (0, n, 2 * n)}
     assert len(sizes) <= 10
 
 
 @pytest.mark.parametrize(("nodes", "edges"), [(MOST_NODES + 1, 0), (10, 2 * MOST_NODES + 1)])
 def test_a_graph_larger_than_any_bucket_is_diagnosed(nodes, edges):
     with pytest.raises(CompileError) as caught:
-        bucket_of(nodes, edges)
+        padded_nodes(nodes, edges)
     assert caught.value.diagnostics[0].code == "MCM-L005"
-    assert bucket_of(MOST_NODES, 2 * MOST_NODES).nodes > MOST_NODES
+    assert padded_nodes(MOST_NODES, 2 * MOST_NODES) > MOST_NODES

@@ -10,8 +10,7 @@ from mcm_models.policy.layout import initial_weights
 from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.ring.learning.learner import PolicyLearner
 from mcm_passes.families.ring.learning.recipes import Recipe
-from mcm_passes.families.ring.learning.tasks import FastRewards, FrozenPolicy, Task
-from mcm_passes.mapping.machine.periods import AnalyticPeriods
+from mcm_passes.families.ring.learning.tasks import FrozenPolicy, Task, fast_rewards
 
 ROUNDS = 4
 
@@ -24,8 +23,7 @@ def test_it_draws_what_a_learner_without_steps_draws(problem_of, small_layout):
     weights = initial_weights(layout, 0)
 
     def drawn(iterate):
-        rewards = FastRewards(AnalyticPeriods(problem), 3e-5)
-        task = Task.of(problem, recipe, rewards)
+        task = Task.of(problem, recipe, fast_rewards(problem, 3e-5))
         rng = np.random.default_rng(7)
         return np.stack([iterate(task, rng) for _ in range(ROUNDS)])
 

@@ -19,8 +19,7 @@ from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.ring.learning.learner import PolicyLearner
 from mcm_passes.families.ring.learning.recipes import PUBLISHED, RECIPES, Recipe
 from mcm_passes.families.ring.learning.rollouts import FORBIDDEN
-from mcm_passes.families.ring.learning.tasks import FastRewards, Task
-from mcm_passes.mapping.machine.periods import AnalyticPeriods
+from mcm_passes.families.ring.learning.tasks import Task, fast_rewards
 
 FAST = PpoSettings(epochs=2, minibatches=2, learning_rate=3e-3, node_scores=100.0)
 SHARED = dataclasses.replace(FAST, node_scores=0.0)
@@ -28,7 +27,7 @@ SHARED = dataclasses.replace(FAST, node_scores=0.0)
 
 
 def task_of(problem, recipe, rewards=None, start=None):
-    return Task.of(problem, recipe, rewards or FastRewards(AnalyticPeriods(problem), 3e-5), start)
+    return Task.of(problem, recipe, rewards or fast_rewards(problem, 3e-5), start)
 
 
 def recipe_with(layout, base=None, **changes):
@@ -195,22 +194,10 @@ def test_a_search_around_a_partition_can_draw_it(problem_of, small_layout):
     assert any((row == first).all() for row in around.partitions)
 
 
-class Broken:
-    """An evaluator that returns what no reward can be."""
-
-    baseline_s = 1.0
-
-    def __init__(self, reward):
-        self.reward = reward
-
-    def evaluate(self, partitions):
-        return np.full(len(partitions), self.reward)
-
-
 @pytest.mark.parametrize("reward", [np.nan, np.inf, -1.0])
 def test_rewards_that_are_no_numbers_are_diagnosed(problem_of, small_layout, reward):
     recipe = recipe_with(small_layout())
-    task = task_of(problem_of(2), recipe, Broken(reward))
+    task = task_of(problem_of(2), recipe, lambda rows: np.full(len(rows), reward))
     learner = PolicyLearner(recipe, initial_weights(recipe.layout, 0))
     with pytest.raises(CompileError, match="MCM-L004"):
         learner.iterate(task, np.random.default_rng(0))
@@ -260,15 +247,6 @@ def test_the_published_recipe_has_the_numbers_of_the_paper():
     assert recipe.prior == recipe.credit == recipe.ppo.node_scores == 0
 
 
-class NothingRuns:
-    """Rewards of a package on which no partition runs."""
-
-    baseline_s = 1.0
-
-    def evaluate(self, partitions):
-        return np.zeros(len(partitions))
-
-
 def test_where_nothing_runs_credit_still_teaches(problem_of, small_layout):
     problem = problem_of(3, 20, 4)
     layout = small_layout()
@@ -278,7 +256,8 @@ def test_where_nothing_runs_credit_still_teaches(problem_of, small_layout):
         recipe = recipe_with(layout, credit=0.0, stuck_credit=stuck, ppo=settings)
         before = initial_weights(layout, 0)
         learner = PolicyLearner(recipe, before)
-        learner.iterate(task_of(problem, recipe, NothingRuns()), np.random.default_rng(0))
+        task = task_of(problem, recipe, lambda rows: np.zeros(len(rows)))
+        learner.iterate(task, np.random.default_rng(0))
         after = learner.weights
         changed[stuck] = max(float(np.abs(after[name] - before[name]).max()) for name in before)
     assert changed[0.0] == 0.0

@@ -123,9 +123,8 @@ def test_another_seed_is_another_training(request_for, whole, tmp_path):
 
 def test_worker_processes_give_the_same_files(request_for, whole, tmp_path, monkeypatch):
     # Processes of their own do not know what the fixture has changed.
-    from mcm_passes.families.ring.learning import tasks
-
-    monkeypatch.setattr(tasks, "TUNING_SAMPLES", 200)
+    trainer = "mcm_passes.families.ring.learning.partition_policy_trainer"
+    monkeypatch.setattr(f"{trainer}.TUNING_SAMPLES", 200)
     train(request_for(tmp_path / "here"))
     train(request_for(tmp_path / "apart", workers=2))
     assert files_of(tmp_path / "apart") == files_of(tmp_path / "here")
@@ -204,8 +203,7 @@ from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
 layout = PolicyLayout(layers=1, width=8, head_width=8, knots=4)
 RECIPES["tiny"] = Recipe(rollouts=4, layout=layout, ppo=PpoSettings(epochs=1, minibatches=2))
 partition_policy_trainer.NUM_TUNED = 1
-from mcm_passes.families.ring.learning import tasks
-tasks.TUNING_SAMPLES = 8
+partition_policy_trainer.TUNING_SAMPLES = 8
 sys.argv[1:] = sys.argv[2:]
 from mcm_compiler.cli.main import main
 main()
@@ -328,8 +326,8 @@ def test_metrics_that_someone_has_cut_are_diagnosed(request_for, whole):
 
 def test_rewards_that_are_no_numbers_are_diagnosed(request_for, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "mcm_passes.families.ring.learning.tasks.FastRewards.evaluate",
-        lambda _self, partitions: np.full(len(partitions), np.nan),
+        "mcm_passes.families.ring.learning.tasks.relative_throughput",
+        lambda periods, _: np.full(len(periods), np.nan),
     )
     assert code_of(request_for(tmp_path / "run")) == "MCM-L004"
 

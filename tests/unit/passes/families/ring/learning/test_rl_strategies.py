@@ -17,8 +17,7 @@ from mcm_models.policy.layout import POLICIES, PolicyCard, PolicyLayout, initial
 from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.learning import recipes
-from mcm_passes.families.ring.learning.rl import Rl, RlFinetune, RlZeroshot
-from mcm_passes.families.ring.learning.rl_run import SHOTS, TEMPERATURES
+from mcm_passes.families.ring.learning.rl import SHOTS, TEMPERATURES, Rl, RlFinetune, RlZeroshot
 from mcm_passes.families.ring.learning.tasks import Task
 from mcm_passes.families.ring.solver.batch import ProblemSampler
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
