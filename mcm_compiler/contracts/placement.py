@@ -41,7 +41,6 @@ class PlacementProblem(ReadOnlyArrays):
         size_bytes: `[N]`, memory on an accelerator.
         color: `[N]`; operators of one color stay on one device.
         transfer_time: `[N]`, of each operator's output, between an accelerator and the host.
-        output_bytes: `[N]`, of each operator's output; 0 where the file does not say.
         edge_source: `[E]`, distinct pairs.
         edge_target: `[E]`.
         max_accelerators: devices with limited memory.
@@ -59,7 +58,6 @@ class PlacementProblem(ReadOnlyArrays):
     size_bytes: Floats
     color: Ints
     transfer_time: Floats
-    output_bytes: Floats
     edge_source: Ints
     edge_target: Ints
     max_accelerators: int

@@ -106,12 +106,11 @@ def placement_from_json(data: Any, source: str) -> PlacementProblem:
     faults = _contradictions(nodes, edges, index, names, source)
     CompileError.raise_any(faults)
     n = len(nodes)
-    transfer, output = np.zeros(n), np.zeros(n)
+    transfer = np.zeros(n)
     pairs: dict[tuple[int, int], None] = {}
     for edge in edges:
         u, v = index[edge.source_id], index[edge.dest_id]
         transfer[u] = max(transfer[u], edge.cost)
-        output[u] = max(output[u], edge.size)
         pairs[u, v] = None
     ends = np.array(list(pairs), np.int32).reshape(-1, 2)
     problem = PlacementProblem(
@@ -125,7 +124,6 @@ def placement_from_json(data: Any, source: str) -> PlacementProblem:
         size_bytes=np.array([node.size for node in nodes], np.float64),
         color=_colors(nodes),
         transfer_time=transfer,
-        output_bytes=output,
         edge_source=np.ascontiguousarray(ends[:, 0]),
         edge_target=np.ascontiguousarray(ends[:, 1]),
         max_accelerators=found.max_fpgas,

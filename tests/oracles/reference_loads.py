@@ -110,8 +110,8 @@ def _peaks(
                 if not problem.clonable[u] and chips[u] == chips[maker]
             ]
         else:
-            stay = needed.stay[needed.stay_ptr[t] : needed.stay_ptr[t + 1]].tolist()
-            held = needed.held[needed.held_ptr[t] : needed.held_ptr[t + 1]].tolist()
+            stay = needed.stay.row(t).tolist()
+            held = needed.held.row(t).tolist()
             running = held if all(chips[u] == chips[maker] for u in stay) else []
         for u in running:
             at[u] += amount[t]

@@ -161,7 +161,7 @@ def plain_placements(problem: StepProblem, box: Box) -> Ints:
         return layered_placements(problem, box)
     step = prepared(problem, box)
     units = step.whole_clusters()
-    starts = striped_starts(units, step.first_uses(), box, step.speeds)
+    starts = striped_starts(units, step.first_uses(), step.speeds)
     return np.stack([step.ways.placement(devices[units.of_op]) for devices in starts])
 
 
@@ -240,7 +240,7 @@ def search_pieces(
         return
     units = step.whole_clusters()
     progress(f"local search over {units.count} clusters")
-    for devices in striped_starts(units, step.first_uses(), step.box, step.speeds):
+    for devices in striped_starts(units, step.first_uses(), step.speeds):
         if judge.may_ask or not len(judge.best):
             judge.score(step.ways.placement(devices[units.of_op]))
     steps = [(units, CLUSTER_SHARE)] if start is None else []

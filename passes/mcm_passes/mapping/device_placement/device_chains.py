@@ -291,7 +291,7 @@ def sampled_chain(
         if found is None or (best is not None and not found.period < best.period):
             break
         best = found
-        hand_overs = _hand_overs(groups, best)
+        hand_overs = _hand_overs(best)
         ideals = {0, (1 << groups.count) - 1, *hand_overs}
         for held in hand_overs:
             near = sorted(neighbours(groups, held))
@@ -299,7 +299,7 @@ def sampled_chain(
     return best
 
 
-def _hand_overs(groups: DeviceGroups, chain: DeviceChain) -> list[int]:
+def _hand_overs(chain: DeviceChain) -> list[int]:
     """The ideals where one device hands over to the next."""
     order = np.argsort(chain.step_of, kind="stable")
     steps = chain.step_of[order]

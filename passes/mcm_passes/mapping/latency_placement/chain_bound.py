@@ -37,7 +37,7 @@ def chain_bound(p: LatencyArrays) -> LowerBound:
     best = LowerBound(critical, "the longest path, each node on its faster device", "path")
     if work > critical:
         best = LowerBound(work, "all time of all nodes on all devices", "total_work")
-    links = _links(p, order, longest, least)
+    links = _links(p, order, longest)
     if len(links) < 2:
         return best
     chain = _chain(p, order, least, links)
@@ -93,7 +93,7 @@ def _longest(p: LatencyArrays, order: list[int], least: Floats) -> Floats:
     return longest
 
 
-def _links(p: LatencyArrays, order: list[int], longest: Floats, least: Floats) -> list[int]:
+def _links(p: LatencyArrays, order: list[int], longest: Floats) -> list[int]:
     """Operators that each path between the ends of the longest path passes."""
     last = int(longest.argmax())
     first = last

@@ -380,9 +380,7 @@ def _held(problem: PartitionProblem, chosen: Longs, own_buffers: bool) -> HeldTe
         nobody = Rows(np.zeros(chosen.size + 1, np.int64), np.zeros(0, np.int64))
         return HeldTensors(False, nobody, nobody)
     needed = needed_sizes(problem)
-    by = Rows(needed.held_ptr, needed.held.astype(np.int64)).chosen(chosen)
-    beside = Rows(needed.stay_ptr, needed.stay.astype(np.int64)).chosen(chosen)
-    return HeldTensors(True, by, beside)
+    return HeldTensors(True, needed.held.chosen(chosen), needed.stay.chosen(chosen))
 
 
 def _per_unit(unit: Ints, amount: Longs, num_units: int) -> Longs:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import IN_A_WEIGHT, Bools, Ints, Longs, PartitionProblem
 
 
@@ -61,24 +62,20 @@ class NeededSizes(NamedTuple):
         send: `[T]`, bytes of one send buffer on the chip that makes it; 0 where it may share those
             of what it is a view of.
         live: `[T]`, bytes while it is held; 0 for what is not counted.
-        held_ptr: `[T + 1]`, CSR of the units that hold it.
-        held: those units.
-        stay_ptr: `[T + 1]`, CSR of the units that must be on its maker's chip for that.
-        stay: those units.
+        held: `[T]` rows of the units that hold it.
+        stay: `[T]` rows of the units that must be on its maker's chip for that.
     """
 
     send: Longs
     live: Longs
-    held_ptr: Longs
-    held: Ints
-    stay_ptr: Longs
-    stay: Ints
+    held: Rows
+    stay: Rows
 
 
 def needed_sizes(problem: PartitionProblem) -> NeededSizes:
     """The needed spaces of a problem, in linear time but for sorting."""
     room = tensor_sizes(problem)
-    count, units = room.size, max(problem.num_units, 1)
+    count = room.size
     root = memory_roots(problem.tensor_alias)
     producer = problem.tensor_producer
     tensor = np.repeat(np.arange(count), np.diff(problem.tensor_ptr))
@@ -92,20 +89,19 @@ def needed_sizes(problem: PartitionProblem) -> NeededSizes:
     counted &= ~goes
     inside = owner >= 0
     inside[inside] = counted[owner[inside]]
-    stay = np.unique(owner[inside] * units + reader[inside])
     # What its own maker alone reads stays in registers.
     reads = inside & problem.tensor_touched & (reader != producer[np.maximum(owner, 0)])
-    held = np.unique(owner[reads] * units + reader[reads])
-    makers = np.unique(held // units)
-    held = np.concatenate([held, makers * units + producer[makers]])
-    held = np.unique(held[problem.one_kernel[held % units]] if held.size else held)
+    makers = np.unique(owner[reads])
+    of = np.concatenate([owner[reads], makers])
+    holder = np.concatenate([reader[reads], producer[makers]])
+    single = problem.one_kernel[holder]
     live = np.zeros(count, np.int64)
     live[makers] = room[makers]
     return NeededSizes(
         np.where(_sends(problem), room, 0),
         live,
-        *_rows(held, units, count),
-        *_rows(stay, units, count),
+        distinct_rows(of[single], holder[single], count),
+        distinct_rows(owner[inside], reader[inside], count),
     )
 
 
@@ -153,9 +149,3 @@ def _sends(problem: PartitionProblem) -> Bools:
         )
         seen.add(source)
     return sends
-
-
-def _rows(pairs: npt.NDArray[np.int64], width: int, count: int) -> tuple[Longs, Ints]:
-    """CSR of sorted `row * width + entry`."""
-    ptr = np.searchsorted(pairs // width, np.arange(count + 1)).astype(np.int64)
-    return ptr, (pairs % width).astype(np.int32)

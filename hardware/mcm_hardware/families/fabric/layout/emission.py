@@ -160,7 +160,7 @@ class Emitter:
             else:
                 self._read_all(k, demand, share, into)
                 self._read_weights(k, demand, share, into)
-                self._write(k, demand, share, out)
+                self._write(k, demand, out)
             if demand.kept and demand.leaves:
                 each = max(-(-self._flits(demand.leaves) // share.buffers), 1)
                 for buffer in self._buffers[k]:
@@ -226,7 +226,7 @@ class Emitter:
                 unit = units[source] if units else into.next(part)
                 self._lists.stream(unit, groups[group], part)
 
-    def _write(self, k: int, demand: Demand, share: StageShare, out: _Sites) -> None:
+    def _write(self, k: int, demand: Demand, out: _Sites) -> None:
         flits, compute = self._flits(demand.makes), self._compute[k]
         if demand.kept:
             buffers = self._buffers[k]

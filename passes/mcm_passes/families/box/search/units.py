@@ -131,13 +131,12 @@ def fast_devices(speeds: Floats) -> Ints:
     return np.flatnonzero(speeds >= 0.5 * speeds.max()).astype(np.int32)
 
 
-def striped_starts(units: Units, depth: Floats, box: Box, speeds: Floats) -> Iterator[Ints]:
+def striped_starts(units: Units, depth: Floats, speeds: Floats) -> Iterator[Ints]:
     """Devices `[U]` of starts: all on one device, and stripes over all fast ones.
 
     Args:
         units: clusters; one unit each.
         depth: `[U]`, where each begins.
-        box: where.
         speeds: `[D]`, see `device_speeds`.
     """
     fast = fast_devices(speeds)

@@ -100,7 +100,7 @@ def test_starts_use_fast_devices_alone() -> None:
     box = random_box(rng, 3)
     step = prepared(random_step(rng, box, 60), box)
     units = step.whole_clusters()
-    starts = list(striped_starts(units, step.first_uses(), box, step.speeds))
+    starts = list(striped_starts(units, step.first_uses(), step.speeds))
     assert len({tuple(start.tolist()) for start in starts}) > 2
     assert {int(d) for start in starts for d in start} <= {1, 2, 3}
 
