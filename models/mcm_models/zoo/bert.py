@@ -1,7 +1,4 @@
-"""BERT (Devlin et al. 2019), also with its head for masked tokens.
-
-An encoder layer of BERT, spelt out as torch's legacy exporter writes it at opset 12.
-"""
+"""BERT (Devlin et al. 2019), also with its head for masked tokens."""
 
 from __future__ import annotations
 
@@ -65,41 +62,6 @@ class SequenceShape:
         return declare(scope.op("Reshape", value, target), ir.DataType.FLOAT, shape)
 
 
-def encoder_layer(
-    scope: Scope,
-    hidden: ir.Value,
-    mask: ir.Value,
-    shape: SequenceShape,
-    *,
-    width: int,
-    heads: int,
-    intermediate: int,
-) -> ir.Value:
-    """Self-attention and feed-forward, each normalised after its residual add.
-
-    Args:
-        scope: the layer's place.
-        hidden: `[batch, seq, width]`, as is the result.
-        mask: `[batch, 1, 1, seq]`, added to the scores.
-        shape: batch and sequence length.
-        width: width of the residual stream.
-        heads: attention heads; they divide `width`.
-        intermediate: width of the feed-forward layer.
-    """
-    attention = scope.sub("attention")
-    context = _self_attention(attention.sub("self"), hidden, mask, shape, width=width, heads=heads)
-    output = attention.sub("output")
-    context = output.sub("dense").linear(context, width, width)
-    hidden = layer_norm(output.sub("LayerNorm"), output.op("Add", context, hidden), width)
-
-    up = scope.sub("intermediate")
-    inner = up.sub("dense").linear(hidden, width, intermediate)
-    inner = gelu(up.sub("intermediate_act_fn"), inner)
-    down = scope.sub("output")
-    inner = down.sub("dense").linear(inner, intermediate, width)
-    return layer_norm(down.sub("LayerNorm"), down.op("Add", inner, hidden), width)
-
-
 def layer_norm(scope: Scope, hidden: ir.Value, width: int) -> ir.Value:
     """Layer normalisation over the last axis (Ba et al. 2016), in nine nodes."""
     mean = scope.op("ReduceMean", hidden, axes=[-1])
@@ -110,28 +72,6 @@ def layer_norm(scope: Scope, hidden: ir.Value, width: int) -> ir.Value:
     normal = scope.op("Div", centered, deviation)
     scaled = scope.op("Mul", normal, scope.weight("weight", [width], around(1.0, 0.1)))
     return scope.op("Add", scaled, scope.bias(width))
-
-
-def _self_attention(
-    scope: Scope, hidden: ir.Value, mask: ir.Value, shape: SequenceShape, *, width: int, heads: int
-) -> ir.Value:
-    head_width = width // heads
-    leading = shape.leading(scope, hidden)
-
-    def project(name: str, *perm: int) -> ir.Value:
-        values = scope.sub(name).linear(hidden, width, width)
-        values = shape.reshape(scope, values, leading, heads, head_width)
-        return scope.op("Transpose", values, perm=perm)
-
-    query = project("query", 0, 2, 1, 3)
-    # The exporter merges the transpositions of the key into one.
-    key = project("key", 0, 2, 3, 1)
-    value = project("value", 0, 2, 1, 3)
-    scores = scope.op("MatMul", query, key)
-    scores = scope.op("Div", scores, scope.floats(math.sqrt(head_width)))
-    scores = scope.op("Softmax", scope.op("Add", scores, mask), axis=3)
-    context = scope.op("Transpose", scope.op("MatMul", scores, value), perm=[0, 2, 1, 3])
-    return shape.reshape(scope, context, leading, width)
 
 
 def gelu(scope: Scope, hidden: ir.Value) -> ir.Value:
@@ -214,16 +154,7 @@ class Bert:
         hidden = self._embeddings(root.sub("embeddings"), ids, type_ids)
         shape = SequenceShape(*extents, computed=self.dynamic or self.computed_shapes)
         for layer in range(self.layers):
-            scope = root.sub(f"encoder.layer.{layer}")
-            hidden = encoder_layer(
-                scope,
-                hidden,
-                mask,
-                shape,
-                width=self.hidden,
-                heads=self.heads,
-                intermediate=self.intermediate,
-            )
+            hidden = self._layer(root.sub(f"encoder.layer.{layer}"), hidden, mask, shape)
         pooled = self._pooler(root.sub("pooler"), hidden)
         graph.output(hidden, "last_hidden_state", ir.DataType.FLOAT, [*extents, self.hidden])
         graph.output(pooled, "pooler_output", ir.DataType.FLOAT, [extents[0], self.hidden])
@@ -251,6 +182,51 @@ class Bert:
         end = scope.op("Unsqueeze", length, axes=[0])
         used = scope.op("Slice", every, scope.ints(0), end, scope.ints(1), scope.ints(1))
         return declare(used, ir.DataType.INT64, [1, "seq"])
+
+    def _layer(
+        self, scope: Scope, hidden: ir.Value, mask: ir.Value, shape: SequenceShape
+    ) -> ir.Value:
+        """Self-attention and feed-forward, each normalised after its residual add.
+
+        Args:
+            scope: the layer's place.
+            hidden: `[batch, seq, hidden]`, as is the result.
+            mask: `[batch, 1, 1, seq]`, added to the scores.
+            shape: batch and sequence length.
+        """
+        width, attention = self.hidden, scope.sub("attention")
+        context = self._attention(attention.sub("self"), hidden, mask, shape)
+        output = attention.sub("output")
+        context = output.sub("dense").linear(context, width, width)
+        hidden = layer_norm(output.sub("LayerNorm"), output.op("Add", context, hidden), width)
+
+        up = scope.sub("intermediate")
+        inner = up.sub("dense").linear(hidden, width, self.intermediate)
+        inner = gelu(up.sub("intermediate_act_fn"), inner)
+        down = scope.sub("output")
+        inner = down.sub("dense").linear(inner, self.intermediate, width)
+        return layer_norm(down.sub("LayerNorm"), down.op("Add", inner, hidden), width)
+
+    def _attention(
+        self, scope: Scope, hidden: ir.Value, mask: ir.Value, shape: SequenceShape
+    ) -> ir.Value:
+        head_width = self.hidden // self.heads
+        leading = shape.leading(scope, hidden)
+
+        def project(name: str, *perm: int) -> ir.Value:
+            values = scope.sub(name).linear(hidden, self.hidden, self.hidden)
+            values = shape.reshape(scope, values, leading, self.heads, head_width)
+            return scope.op("Transpose", values, perm=perm)
+
+        query = project("query", 0, 2, 1, 3)
+        # The exporter merges the transpositions of the key into one.
+        key = project("key", 0, 2, 3, 1)
+        value = project("value", 0, 2, 1, 3)
+        scores = scope.op("MatMul", query, key)
+        scores = scope.op("Div", scores, scope.floats(math.sqrt(head_width)))
+        scores = scope.op("Softmax", scope.op("Add", scores, mask), axis=3)
+        context = scope.op("Transpose", scope.op("MatMul", scores, value), perm=[0, 2, 1, 3])
+        return shape.reshape(scope, context, leading, self.hidden)
 
     def _pooler(self, scope: Scope, hidden: ir.Value) -> ir.Value:
         """A layer on the first token, `[batch, hidden]`."""

@@ -59,94 +59,6 @@ def relative_bucket(
 _EPSILON = 1e-6
 
 
-@dataclass(frozen=True)
-class Attention:
-    """Multi-head attention without biases and without a division by the head's width.
-
-    Attributes:
-        batch: sequences per inference.
-        queries: tokens that ask.
-        keys: tokens that are read.
-        hidden: width of the residual stream.
-        heads: attention heads.
-        head_width: width of a head.
-    """
-
-    batch: int
-    queries: int
-    keys: int
-    hidden: int
-    heads: int
-    head_width: int
-
-    def sublayer(
-        self, scope: Scope, name: str, hidden: ir.Value, encoded: ir.Value | None, bias: ir.Value
-    ) -> ir.Value:
-        """Attends and adds.
-
-        Args:
-            scope: the sublayer's place.
-            name: the attention's name in it.
-            hidden: `[batch, queries, hidden]`, as is the result.
-            encoded: `[batch, keys, hidden]`, what is read; None reads the normalised `hidden`.
-            bias: added to the scores, broadcast to `[batch, heads, queries, keys]`.
-        """
-        normal = rms_norm(scope.sub("layer_norm"), hidden, self.hidden)
-        attention = scope.sub(name)
-        context = self._attend(attention, normal, normal if encoded is None else encoded, bias)
-        width = self.heads * self.head_width
-        output = _linear(attention.sub("o"), context, width, self.hidden, keeps_variance(width))
-        return scope.op("Add", hidden, output)
-
-    def _attend(self, scope: Scope, normal: ir.Value, read: ir.Value, bias: ir.Value) -> ir.Value:
-        width = self.heads * self.head_width
-        # The missing division by sqrt(head_width) is in the query's scale (released code).
-        narrow = spread((self.hidden * self.head_width) ** -0.5)
-        usual = keeps_variance(self.hidden)
-
-        def project(name: str, of: ir.Value, seq: int, values: Uniform, *perm: int) -> ir.Value:
-            projected = _linear(scope.sub(name), of, self.hidden, width, values)
-            target = scope.ints(self.batch, seq, self.heads, self.head_width)
-            return scope.op("Transpose", scope.op("Reshape", projected, target), perm=perm)
-
-        query = project("q", normal, self.queries, narrow, 0, 2, 1, 3)
-        key = project("k", read, self.keys, usual, 0, 2, 3, 1)
-        value = project("v", read, self.keys, usual, 0, 2, 1, 3)
-        scores = scope.op("Add", scope.op("MatMul", query, key), bias)
-        scores = scope.op("Softmax", scores, axis=-1)
-        context = scope.op("Transpose", scope.op("MatMul", scores, value), perm=[0, 2, 1, 3])
-        return scope.op("Reshape", context, scope.ints(self.batch, self.queries, width))
-
-
-@dataclass(frozen=True)
-class FeedForward:
-    """Two linear layers around a ReLU.
-
-    Attributes:
-        hidden: width of the residual stream.
-        intermediate: width between the two.
-    """
-
-    hidden: int
-    intermediate: int
-
-    def sublayer(self, scope: Scope, hidden: ir.Value) -> ir.Value:
-        """Transforms and adds; `hidden` is `[batch, seq, hidden]`, as is the result."""
-        dense = scope.sub("DenseReluDense")
-        inner = rms_norm(scope.sub("layer_norm"), hidden, self.hidden)
-        wide, usual = before_relu(self.hidden), keeps_variance(self.intermediate)
-        inner = self.linear(dense.sub("wi"), inner, self.hidden, self.intermediate, wide)
-        inner = dense.sub("act").op("Relu", inner)
-        inner = self.linear(dense.sub("wo"), inner, self.intermediate, self.hidden, usual)
-        return scope.op("Add", hidden, inner)
-
-    def linear(
-        self, scope: Scope, hidden: ir.Value, fan_in: int, fan_out: int, values: Uniform
-    ) -> ir.Value:
-        """One of the two layers."""
-        return _linear(scope, hidden, fan_in, fan_out, values)
-
-
 def rms_norm(scope: Scope, hidden: ir.Value, width: int) -> ir.Value:
     """Division by the root mean square over the last axis (Zhang and Sennrich 2019)."""
     squared = scope.op("Pow", hidden, scope.floats(2.0))
@@ -254,22 +166,19 @@ class T5:
     def _encoder(
         self, scope: Scope, tokens: ir.Value, ids: ir.Value, padding: ir.Value
     ) -> ir.Value:
-        attention = self._attention(self.seq, self.seq)
         hidden = scope.sub("embed_tokens").op("Gather", tokens, ids)
         first = scope.sub("block.0.layer.0.SelfAttention")
         position = self._position_bias(first, self.seq, bidirectional=True)
         bias = first.op("Add", position, padding)
         for layer in range(self.layers):
             block = scope.sub(f"block.{layer}")
-            hidden = attention.sublayer(block.sub("layer.0"), "SelfAttention", hidden, None, bias)
-            hidden = self._feed_forward.sublayer(block.sub("layer.1"), hidden)
+            hidden = self._attention(block.sub("layer.0"), hidden, bias, self.seq)
+            hidden = self._feed_forward(block.sub("layer.1"), hidden)
         return rms_norm(scope.sub("final_layer_norm"), hidden, self.hidden)
 
     def _decoder(
         self, scope: Scope, tokens: ir.Value, ids: ir.Value, encoded: ir.Value, padding: ir.Value
     ) -> ir.Value:
-        attention = self._attention(self.decoder_seq, self.decoder_seq)
-        cross_attention = self._attention(self.decoder_seq, self.seq)
         hidden = scope.sub("embed_tokens").op("Gather", tokens, ids)
         causal = self._causal_scores(scope)
         first = scope.sub("block.0.layer.0.SelfAttention")
@@ -277,11 +186,11 @@ class T5:
         bias = first.op("Add", position, causal)
         for layer in range(self.decoder_layers):
             block = scope.sub(f"block.{layer}")
-            hidden = attention.sublayer(block.sub("layer.0"), "SelfAttention", hidden, None, bias)
-            hidden = cross_attention.sublayer(
-                block.sub("layer.1"), "EncDecAttention", hidden, encoded, padding
+            hidden = self._attention(block.sub("layer.0"), hidden, bias, self.decoder_seq)
+            hidden = self._attention(
+                block.sub("layer.1"), hidden, padding, self.decoder_seq, encoded
             )
-            hidden = self._feed_forward.sublayer(block.sub("layer.2"), hidden)
+            hidden = self._feed_forward(block.sub("layer.2"), hidden)
         return rms_norm(scope.sub("final_layer_norm"), hidden, self.hidden)
 
     def _causal_scores(self, scope: Scope) -> ir.Value:
@@ -289,12 +198,62 @@ class T5:
         ahead = ~np.tri(self.decoder_seq, dtype=np.bool_)[np.newaxis, np.newaxis]
         return scope.table("causal_mask", np.where(ahead, np.float32(_LOWEST), np.float32(0.0)))
 
-    def _attention(self, queries: int, keys: int) -> Attention:
-        return Attention(self.batch, queries, keys, self.hidden, self.heads, self.head_width)
+    def _attention(
+        self,
+        scope: Scope,
+        hidden: ir.Value,
+        bias: ir.Value,
+        queries: int,
+        encoded: ir.Value | None = None,
+    ) -> ir.Value:
+        """Attends, without biases and without a division by the head's width, and adds.
 
-    @property
-    def _feed_forward(self) -> FeedForward:
-        return FeedForward(self.hidden, self.intermediate)
+        Args:
+            scope: the sublayer's place.
+            hidden: `[batch, queries, hidden]`, as is the result.
+            bias: added to the scores, broadcast to `[batch, heads, queries, keys]`.
+            queries: tokens that ask.
+            encoded: `[batch, seq, hidden]`, what is read; None reads the normalised `hidden`.
+        """
+        normal = rms_norm(scope.sub("layer_norm"), hidden, self.hidden)
+        read, keys = (normal, queries) if encoded is None else (encoded, self.seq)
+        attention = scope.sub("SelfAttention" if encoded is None else "EncDecAttention")
+        width = self.heads * self.head_width
+        # The missing division by sqrt(head_width) is in the query's scale (released code).
+        narrow = spread((self.hidden * self.head_width) ** -0.5)
+        usual = keeps_variance(self.hidden)
+
+        def project(name: str, of: ir.Value, seq: int, values: Uniform, *perm: int) -> ir.Value:
+            projected = _linear(attention.sub(name), of, self.hidden, width, values)
+            target = attention.ints(self.batch, seq, self.heads, self.head_width)
+            return attention.op("Transpose", attention.op("Reshape", projected, target), perm=perm)
+
+        query = project("q", normal, queries, narrow, 0, 2, 1, 3)
+        key = project("k", read, keys, usual, 0, 2, 3, 1)
+        value = project("v", read, keys, usual, 0, 2, 1, 3)
+        scores = attention.op("Add", attention.op("MatMul", query, key), bias)
+        scores = attention.op("Softmax", scores, axis=-1)
+        context = attention.op("MatMul", scores, value)
+        context = attention.op("Transpose", context, perm=[0, 2, 1, 3])
+        context = attention.op("Reshape", context, attention.ints(self.batch, queries, width))
+        output = _linear(attention.sub("o"), context, width, self.hidden, keeps_variance(width))
+        return scope.op("Add", hidden, output)
+
+    def _feed_forward(self, scope: Scope, hidden: ir.Value) -> ir.Value:
+        """Transforms by two linear layers around a ReLU, and adds; `[batch, seq, hidden]`."""
+        dense = scope.sub("DenseReluDense")
+        inner = rms_norm(scope.sub("layer_norm"), hidden, self.hidden)
+        wide, usual = before_relu(self.hidden), keeps_variance(self.intermediate)
+        inner = self._dense(dense.sub("wi"), inner, self.hidden, self.intermediate, wide)
+        inner = dense.sub("act").op("Relu", inner)
+        inner = self._dense(dense.sub("wo"), inner, self.intermediate, self.hidden, usual)
+        return scope.op("Add", hidden, inner)
+
+    def _dense(
+        self, scope: Scope, hidden: ir.Value, fan_in: int, fan_out: int, values: Uniform
+    ) -> ir.Value:
+        """One of the two layers."""
+        return _linear(scope, hidden, fan_in, fan_out, values)
 
     def _position_bias(self, scope: Scope, seq: int, *, bidirectional: bool) -> ir.Value:
         """Scores by distance, `[1, heads, seq, seq]` (section 2.1 of the paper)."""

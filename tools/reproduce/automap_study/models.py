@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mcm_models.graph_builder import RELU_GAIN, GraphBuilder, Scope, Uniform, keeps_variance, spread
 from mcm_models.zoo.image_networks import Vgg19
 from mcm_models.zoo.layers.convolution_layers import FeatureMaps
-from mcm_models.zoo.t5 import T5, FeedForward, padding_scores
+from mcm_models.zoo.t5 import T5, padding_scores
 
 
 def cross_entropy(
@@ -50,18 +50,6 @@ def cross_entropy(
         return losses
     factors = scope.op("ReduceSum", scope.op("Mul", hit, class_weights), last, keepdims=0)
     return scope.op("Mul", losses, factors)
-
-
-@dataclass(frozen=True)
-class BiasedFeedForward(FeedForward):
-    """Both layers add a bias; those of the released models have none."""
-
-    def linear(
-        self, scope: Scope, hidden: ir.Value, fan_in: int, fan_out: int, values: Uniform
-    ) -> ir.Value:
-        """See `FeedForward`."""
-        product = super().linear(scope, hidden, fan_in, fan_out, values)
-        return scope.op("Add", product, scope.bias(fan_out))
 
 
 @dataclass(frozen=True)
@@ -121,9 +109,11 @@ class T5Automap(T5):
         graph.output(loss, "loss", ir.DataType.FLOAT, [])
         return graph.model()
 
-    @property
-    def _feed_forward(self) -> FeedForward:
-        return BiasedFeedForward(self.hidden, self.intermediate)
+    def _dense(
+        self, scope: Scope, hidden: ir.Value, fan_in: int, fan_out: int, values: Uniform
+    ) -> ir.Value:
+        product = T5._dense(self, scope, hidden, fan_in, fan_out, values)
+        return scope.op("Add", product, scope.bias(fan_out))
 
     def _distances(self, scope: Scope, seq: int, *, bidirectional: bool) -> ir.Value:
         return _input(scope, "encoder_buckets" if bidirectional else "decoder_buckets")

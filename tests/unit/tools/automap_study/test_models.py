@@ -88,7 +88,7 @@ def test_t5_is_the_mean_of_the_cross_entropies(run):
     """Against the same weights in the model that gives logits."""
 
     class Biased(T5):
-        _feed_forward = T5Automap._feed_forward
+        _dense = T5Automap._dense
 
     feeds = _t5_feeds()
     (loss,) = run(T5Automap(**_T5).build(), feeds)
