@@ -195,7 +195,7 @@ class OptimalityClaim(TypedDict):
         bound: no result within the scope is below it, under `model`.
         gap: reached / bound - 1.
         model: the model under which both hold.
-        model_kind: of that model; null where there is none.
+        model_kind: of that model; null where there is none. Reports of earlier releases lack it.
         proof: kind of the argument.
         scope: the results that the bound is about, as phrases; without a bound why there is none,
             where there is a reason.
@@ -210,7 +210,7 @@ class OptimalityClaim(TypedDict):
     bound: Amount | None
     gap: float | None
     model: str | None
-    model_kind: Literal["cost model", "simulator"] | None
+    model_kind: NotRequired[Literal["cost model", "simulator"] | None]
     proof: str | None
     scope: list[str]
     simulated_over_model: float | None

@@ -176,3 +176,22 @@ def test_figures_of_other_versions_are_not_derived_again(folder: Path) -> None:
     flip(folder)
     with pytest.raises(CompileError):
         read_baseline(path)
+
+
+def test_a_report_whose_verdict_lacks_the_kind_of_its_model_is_read_with_a_note(
+    folder: Path,
+) -> None:
+    path = folder / "report.json"
+    report = json.loads(path.read_text())
+    del report["verdict"]["optimality"]["model_kind"]
+    report["verdict"]["lines"][2]["headline"] = "as an earlier release said it"
+    json_text.write(path, report)
+    rehash(folder)
+    shown = invoke("report", folder)
+    assert shown.exit_code == 0
+    assert "note[MCM-A023]" in shown.stderr
+    assert " optimality " in shown.stdout
+    report["verdict"]["optimality"] = 3
+    json_text.write(path, report)
+    rehash(folder)
+    assert "MCM-V073" in invoke("report", folder).stderr
