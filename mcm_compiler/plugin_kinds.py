@@ -142,6 +142,11 @@ _MOVED = (
         "mapping-model.gnn",
         "in the plug-in tools/reproduce/mapping_network/plugin.py (--plugin); take ridge",
     ),
+    ("mapper.random", "in the plug-in tools/reproduce/mapping_network/plugin.py (--plugin)"),
+    (
+        "zoo.inception-v3-training zoo.nmt-training zoo.resnet50-training",
+        "in the plug-in tools/reproduce/hier_study/plugin.py (--plugin)",
+    ),
     ("trainer.pipeline", "in the plug-in tools/reproduce/pipeline_policy/plugin.py (--plugin)"),
 )
 MOVED = {name: f"it is {now}" for names, now in _MOVED for name in names.split()}
