@@ -25,7 +25,7 @@ from mcm_compiler.cli import show
 from mcm_compiler.cli.shell_scripts import VARIABLE, answer_shells
 from mcm_compiler.cli.show import FAILURE_EXIT
 from mcm_compiler.cli.supervision import may_leave_something, supervise
-from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes import interruption
 from mcm_compiler.processes.crash_journal import finished, is_heard
 from mcm_compiler.processes.interruption import EndingError
@@ -90,8 +90,12 @@ def command_of(verb: str) -> click.Command:
     from mcm_compiler.plugin_kinds import lacking_package
     from mcm_compiler.registry import REGISTRIES
 
-    if verb in REGISTRIES["verb"]:
-        return REGISTRIES["verb"].get(verb)
+    if verb in (verbs := REGISTRIES["verb"]):
+        found = verbs.get(verb)
+        if isinstance(found, click.Command):
+            return found
+        message = f"verb {quote(verb)} is of type {type(found).__name__}, not a click.Command"
+        raise CompileError.of("MCM-X008", message, at=verbs.origin_of(verb))
     if package := lacking_package(f"verb.{verb}"):
         raise click.UsageError(
             f"The verb '{verb}' comes with the package {package}, which is not installed."
@@ -108,6 +112,16 @@ def all_verbs() -> list[str]:
     return [*VERBS, *REGISTRIES["verb"].names_at_hand()]
 
 
+def help_line(verb: str) -> str:
+    """The line of a verb in lists of all; one that cannot be used says so there."""
+    if verb in VERBS:
+        return VERBS[verb]
+    try:
+        return command_of(verb).get_short_help_str(64)
+    except CompileError as error:
+        return f"{error.diagnostics[0].code}: cannot be used; `mcmc {verb}` shows why."
+
+
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one when it is asked for."""
 
@@ -120,20 +134,17 @@ class LazyGroup(click.Group):
         return command_of(cmd_name)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Verbs, without importing them; options where one is begun."""
+        """Verbs, of which those of the core are not imported; options where one is begun."""
         verbs = [
-            CompletionItem(name, help=VERBS.get(name))
+            CompletionItem(name, help=help_line(name))
             for name in all_verbs()
             if name.startswith(incomplete)
         ]
         return verbs if verbs else click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        lines = {
-            name: VERBS.get(name) or command_of(name).get_short_help_str(64) for name in all_verbs()
-        }
         with formatter.section("Verbs"):
-            formatter.write_dl(list(lines.items()))
+            formatter.write_dl([(name, help_line(name)) for name in all_verbs()])
 
     def main(
         self, args: Sequence[str] | None = None, prog_name: str | None = None, *_: Any, **extra: Any

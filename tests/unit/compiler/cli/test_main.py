@@ -84,6 +84,36 @@ def test_a_plug_in_brings_a_verb() -> None:
         REGISTRIES["verb"].remove("floors")
 
 
+def test_a_verb_that_cannot_be_imported_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    verbs = REGISTRIES["verb"]
+    known = verbs.get
+
+    def get(name: str) -> object:
+        if name == "lifts":
+            raise CompileError.of("MCM-X003", "verb 'lifts' cannot be imported", at="acme")
+        return known(name)
+
+    monkeypatch.setattr(verbs, "get", get)
+    verbs.add("lifts", None, "acme")
+    verbs.add("stairs", "no command", "acme")
+    try:
+        for words, code in ((["--help"], 0), ([], 2)):
+            shown = _invoke(*words)
+            assert shown.exit_code == code
+            assert "lifts        MCM-X003: cannot be used; `mcmc lifts` shows why." in shown.output
+            assert "stairs       MCM-X008: cannot be used" in shown.output
+            assert "zoo          List the models of the zoo" in shown.output
+        assert _invoke("version").exit_code == 0
+        found = {item.value: item.help for item in cli.shell_complete(click.Context(cli), "")}
+        assert found["zoo"] == "List the models of the zoo, or write one to a file."
+        assert "MCM-X003" in (found["lifts"] or "")
+        assert "verb 'lifts' cannot be imported" in _invoke("lifts").stderr
+        assert "'stairs'" in _invoke("stairs").stderr
+    finally:
+        verbs.remove("lifts")
+        verbs.remove("stairs")
+
+
 def test_without_a_verb_the_help_is_shown() -> None:
     result = _invoke()
     assert result.exit_code == 2
