@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 
 import jax
@@ -115,7 +116,9 @@ class PolicyLearner:
         if state is not None and recipe.ppo.node_scores:
             raise ValueError("scores of single nodes cannot go on where another learner stopped")
         self.recipe = recipe
-        network = {name: jnp.asarray(array) for name, array in weights.items()}
+        # States of trainings number the leaves: layer 10 comes after layer 2.
+        names = sorted(weights, key=_natural)
+        network = OrderedDict((name, jnp.asarray(weights[name])) for name in names)
         self._params = ppo.Trained(network, jnp.zeros((0, 0)))
         self._optimizer = adam(recipe.ppo.max_gradient, recipe.ppo.learning_rate)
         self._state = self._optimizer.init(self._params)
@@ -219,3 +222,7 @@ def _advantage(task: Task, rollouts: Rollouts, rewards: Floats, recipe: Recipe) 
     # Where no partition was found there is no decision to learn from.
     advantage[~rollouts.found] = 0.0
     return advantage.astype(np.float32)
+
+
+def _natural(name: str) -> list[int | str]:
+    return [int(part) if part.isdigit() else part for part in name.split("/")]

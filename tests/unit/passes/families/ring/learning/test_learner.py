@@ -170,6 +170,18 @@ def test_a_learner_goes_on_where_another_stopped(problem_of, small_layout):
     assert all(v.tobytes() == other.weights[k].tobytes() for k, v in whole.weights.items())
 
 
+def test_states_number_the_weights_in_the_order_of_layers(small_layout):
+    recipe = recipe_with(dataclasses.replace(small_layout(), layers=11), ppo=SHARED)
+    weights = initial_weights(recipe.layout, 3)
+    numbered = {name: np.full((), k) for k, name in enumerate(sorted(weights, key=natural))}
+    leaves = jax.tree.leaves(PolicyLearner(recipe, numbered)._params.network)
+    assert [int(leaf) for leaf in leaves] == list(range(len(weights)))
+
+
+def natural(name):
+    return [int(part) if part.isdigit() else part for part in name.split("/")]
+
+
 def test_scores_of_nodes_stay_with_their_graph(problem_of, small_layout):
     recipe = recipe_with(small_layout())
     learner = PolicyLearner(recipe, initial_weights(recipe.layout, 0))
