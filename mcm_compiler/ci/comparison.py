@@ -188,20 +188,22 @@ def _op_reasons(old: Figures, new: Figures) -> list[str]:
 
 
 def _op_sentence(now: OpTime, before: OpTime | None) -> str:
-    name = _op_name(now)
-    verb = "takes" if now.ops == 1 else "take"
-    text = f"{name} on chip {now.chip} {verb} {seconds_text(now.seconds)}"
+    verb = "takes" if now.label or now.ops == 1 else "take"
+    text = f"{op_phrase(now)} on chip {now.chip} {verb} {seconds_text(now.seconds)}"
     if before is None:
         return f"{text}, and there was no op of that name before"
     return f"{text}, {seconds_text(before.seconds)} before"
 
 
 def _gone_sentence(op: OpTime) -> str:
-    verb = "is" if op.ops == 1 else "are"
-    return f"{_op_name(op)} {verb} gone, {seconds_text(op.seconds)} on chip {op.chip} before"
+    verb = "is" if op.label or op.ops == 1 else "are"
+    return f"{op_phrase(op)} {verb} gone, {seconds_text(op.seconds)} on chip {op.chip} before"
 
 
-def _op_name(op: OpTime) -> str:
+def op_phrase(op: OpTime) -> str:
+    """A kernel by its dominant op and layer, or else by its name."""
+    if op.label:
+        return op.label
     return quote(op.name) if op.ops == 1 else f"{op.ops} fused ops up to {quote(op.name)}"
 
 
@@ -220,7 +222,7 @@ def _model_reasons(old: Figures, new: Figures) -> list[str]:
 def _chip_reasons(old: Figures, new: Figures) -> list[str]:
     reasons: list[str] = []
     if old.pipelines != new.pipelines:
-        reasons.append(f"pipelines side by side: {new.pipelines}, {old.pipelines} before")
+        reasons.append(f"replicas: {new.pipelines}, {old.pipelines} before")
     if old.chips_used == new.chips_used:
         return reasons
     now, before = (

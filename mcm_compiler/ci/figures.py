@@ -89,7 +89,10 @@ def figures_of(report: Mapping[str, Any], op_times: tuple[OpTime, ...] | None) -
     model, target, worst = report["model"], report["target"], report["bottleneck"]
     chips: list[Mapping[str, Any]] = list(report["chips"] or ())
     classes = int((report.get("replication") or {}).get("round") or 1)
-    times = op_times if op_times is not None else _heaviest(chips, worst)
+    heaviest = _heaviest(chips, worst)
+    labels = {op.name: op.label for op in heaviest}
+    times = heaviest if op_times is None else op_times
+    times = tuple(replace(op, label=op.label or labels.get(op.name, "")) for op in times)
     busy_s = None if worst is None else _number(worst["busy_s"])
     return Figures(
         throughput_per_s=_positive(report["throughput_per_s"], "throughput_per_s"),
@@ -165,13 +168,21 @@ def _option_text(value: Any) -> str:
 
 
 def _heaviest(chips: list[Mapping[str, Any]], worst: Any) -> tuple[OpTime, ...]:
+    from mcm_compiler.report.sentences import kernel_phrase
+
     rows = [(chip["chip"], chip["heaviest_op"]) for chip in chips if chip["heaviest_op"]]
     known = {(int(chip), str(op["name"])) for chip, op in rows}
     if worst is not None and worst["chip"] is not None:
         further = [(worst["chip"], op) for op in worst["heaviest_ops"]]
         rows += [(c, op) for c, op in further if (int(c), str(op["name"])) not in known]
     return tuple(
-        OpTime(str(op["name"]), int(chip), int(op["ops"]), _finite(float(op["seconds"])))
+        OpTime(
+            str(op["name"]),
+            int(chip),
+            int(op["ops"]),
+            _finite(float(op["seconds"])),
+            kernel_phrase(op),
+        )
         for chip, op in rows
     )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mcm_compiler.artifact.manifest import other_folder
-from mcm_compiler.ci.comparison import Comparison, compare
+from mcm_compiler.ci.comparison import Comparison, compare, op_phrase
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.difference.op_matching import OpMatch, match_ops
 from mcm_compiler.difference.sides import Load, Side, not_comparable, read_package
@@ -181,7 +181,8 @@ def _times(
         else:
             state = "new" if a_s is None else "gone"
         a_place, b_place = (f"{place} {op.chip}" if op else None for op in (a, b))
-        rows.append(KernelTime(name, state, a_s, b_s, a_place, b_place))
+        label = next(op_phrase(op) for op in (b, a) if op)
+        rows.append(KernelTime(name, label, state, a_s, b_s, a_place, b_place))
     return tuple(sorted(rows, key=lambda row: -abs((row.b_s or 0.0) - (row.a_s or 0.0))))
 
 
@@ -302,6 +303,7 @@ class KernelTime:
 
     Attributes:
         name: here, or there where it is gone.
+        label: its dominant op and layer in words.
         state: slower, faster, new or gone.
         a_s: seconds there.
         b_s: seconds here.
@@ -310,6 +312,7 @@ class KernelTime:
     """
 
     name: str
+    label: str
     state: Literal["slower", "faster", "new", "gone"]
     a_s: float | None
     b_s: float | None

@@ -99,7 +99,7 @@ def _moved(found: Difference) -> tuple[Table, ...]:
 def _times(found: Difference) -> tuple[Table, ...]:
     rows = [
         (
-            one.name,
+            one.label,
             one.state,
             text.time_text(one.a_s, one.a_place),
             text.time_text(one.b_s, one.b_place),
@@ -107,7 +107,7 @@ def _times(found: Difference) -> tuple[Table, ...]:
         )
         for one in found.times
     ]
-    return _table(("op, or the last of a group", "", "A", "B", "change"), rows, {2, 3, 4})
+    return _table(("kernel", "", "A", "B", "change"), rows, {2, 3, 4})
 
 
 def _memory(found: Difference) -> tuple[Table, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,10 +15,11 @@ from mcm_compiler.ci.figures import Figures, figures_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.difference.op_matching import PlacedOps, placed_ops
 from mcm_compiler.machines.machine import HOST_ROOT, OFF_PACKAGE_ROOT
+from mcm_compiler.report.activity import heaviest_ops
 from mcm_compiler.report.bottleneck import channel_kind
-from mcm_compiler.report.sentences import place_name, resource_name
+from mcm_compiler.report.sentences import kernel_phrase, place_name, resource_name
 from mcm_compiler.report.verdict.claims import verdict_of
-from mcm_compiler.results.op_times import program_op_times
+from mcm_compiler.results.op_times import OpTime, program_op_times
 
 CHIP_PROPERTY = "mcm.chip"
 """Of a node of the annotated model: the chips that it runs on."""
@@ -139,7 +140,7 @@ def _side(folder: str, opened: OpenedFolder, note: Diagnostic | None) -> Side:
         folder=folder,
         family="package",
         model=str(report["model"]["name"]) + profile,
-        figures=figures_of(report, program_op_times(opened.program)),
+        figures=figures_of(report, _op_times(opened)),
         latency_s=report["latency_s"],
         bottleneck=None if worst is None else str(worst["text"]),
         bound_argument=report.get("bound_argument"),
@@ -163,6 +164,18 @@ def _side(folder: str, opened: OpenedFolder, note: Diagnostic | None) -> Side:
             if line["label"] != "throughput"
         },
     )
+
+
+def _op_times(opened: OpenedFolder) -> tuple[OpTime, ...]:
+    """Times of all kernels, which the types of the chips' ops name."""
+    graphs = {chip.chip: chip.model.graph for chip in opened.chips}
+    labels = {
+        (program.chip, row["name"]): kernel_phrase(row)
+        for program in opened.program.chips
+        for row in heaviest_ops(program, len(program.kernels), graphs.get(program.chip))
+    }
+    times = program_op_times(opened.program)
+    return tuple(replace(op, label=labels[op.chip, op.name]) for op in times)
 
 
 def _loads(report: Mapping[str, Any], classes: int) -> tuple[Load, ...]:

@@ -220,14 +220,14 @@ def _places(places: Sequence[str]) -> str:
 def _times(found: Difference) -> list[Cells]:
     if not found.times:
         return []
-    rows: list[Cells] = [["  ", "A", "B", "change", "op, or the last of a group"]]
+    rows: list[Cells] = [["  ", "A", "B", "change", "kernel"]]
     rows += [
         [
             f"  {one.state}",
             time_text(one.a_s, one.a_place),
             time_text(one.b_s, one.b_place),
             change_text(one.a_s, one.b_s),
-            f"'{printable(one.name)}'",
+            one.label,
         ]
         for one in found.times
     ]

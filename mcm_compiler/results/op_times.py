@@ -18,12 +18,14 @@ class OpTime:
         chip: where it runs.
         ops: ONNX nodes in it.
         seconds: per inference.
+        label: its dominant op and layer in words; empty where only its name is known.
     """
 
     name: str
     chip: int
     ops: int
     seconds: float
+    label: str = ""
 
 
 def program_op_times(program: LoweredProgram) -> tuple[OpTime, ...]:

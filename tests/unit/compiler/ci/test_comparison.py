@@ -94,6 +94,20 @@ def test_a_fall_names_the_numbers_and_the_op(old: Figures) -> None:
     assert notes == []
 
 
+def test_a_kernel_has_its_label_where_it_is_known(old: Figures) -> None:
+    label = "MatMul+Add of 'layer1'"
+    new = _with_op(_slower(old), OpTime("layer1.1", 1, 2, 185e-6, label))
+    (error,) = compare(old, new, 0.03).diagnostics("net.onnx")
+    assert f"{label} on chip 1 takes 185 us" in error.message
+
+
+def test_the_report_labels_the_heaviest_kernels() -> None:
+    report = build_report(example_result())
+    times = (OpTime("layer1.1", 1, 2, 1e-6), OpTime("other", 1, 2, 1e-6))
+    ops = figures_of(report, times).ops
+    assert [ops[name].label for name in ops] == ["MatMul+Relu of 'layer1.1'", ""]
+
+
 def test_further_reasons_are_notes(old: Figures) -> None:
     new = replace(
         _slower(old), added={**old.added, "clones": 7}, versions={**old.versions, "onnx": "0.1"}
@@ -166,7 +180,7 @@ Change = Callable[[Figures], Figures]
             lambda f: replace(f, bottleneck="chip 2", bottleneck_busy_s=2e-4),
             "the bottleneck is chip 2 with 200 us, chip 1 with 12",
         ),
-        (lambda f: replace(f, pipelines=4), "pipelines side by side: 4, 1 before"),
+        (lambda f: replace(f, pipelines=4), "replicas: 4, 1 before"),
         (lambda f: replace(f, chips_used=1), "chips in use: 1, 3 before"),
         (lambda f: replace(f, chip_busy_s=3e-4), "together work 300 us per inference, 27"),
         (lambda f: replace(f, link_bytes=2048), "carry 2.0 KiB per inference, 1.4 MiB before"),
@@ -255,7 +269,7 @@ def test_what_is_gone_makes_faster_and_never_slower(old: Figures) -> None:
     ops = {name: op for name, op in old.ops.items() if name != "layer1.1"}
     (reason,) = explain(old, replace(_slower(old, 0.5), ops=ops))
     before = seconds_text(old.ops["layer1.1"].seconds)
-    assert reason == f"2 fused ops up to 'layer1.1' are gone, {before} on chip 1 before"
+    assert reason == f"MatMul+Relu of 'layer1.1' is gone, {before} on chip 1 before"
     assert explain(old, replace(_slower(old), ops=ops)) == ()
 
 
