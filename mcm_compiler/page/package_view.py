@@ -72,7 +72,7 @@ def _data(compiled: Compiled) -> dict[str, Any]:
     rows = {row["chip"]: row for row in report["chips"]}
     role_of = {chip: (pipeline, runs) for chip, pipeline, runs in compiled.roles}
     worst = report["bottleneck"] or {"chip": None, "source": None, "destination": None}
-    kinds = {engine for row in rows.values() for engine, seconds in _engines(row) if seconds}
+    kinds = {engine for row in rows.values() for engine, share in _engines(row).items() if share}
     engines = [*(one for one in ENGINES if one in kinds), *sorted(kinds - ENGINES.keys())]
     return {
         "shape": drawn.shape,
@@ -145,17 +145,17 @@ def _chip(
     }
 
 
-def _engines(row: Row) -> list[tuple[str, float]]:
-    """Seconds of each engine; reports of the first release do not have them."""
-    return [*(row.get("engine_s") or {}).items()]
+def _engines(row: Row) -> Mapping[str, float | None]:
+    """Shares of the period of each engine; reports of the first release do not have them."""
+    return row.get("engine_utilisation") or {}
 
 
 def _parts(row: Row, engines: Sequence[str]) -> list[float]:
     """Shares of the period for which a chip is busy, by engine where these are known."""
-    period, seconds = _period(row), dict(_engines(row))
-    if not period or not seconds:
+    shares = _engines(row)
+    if not any(shares.values()):
         return [row["utilisation"] or 0.0]
-    return [round(seconds.get(engine, 0.0) / period, 6) for engine in engines]
+    return [round(shares.get(engine) or 0.0, 6) for engine in engines]
 
 
 def _full(row: Row) -> float | None:

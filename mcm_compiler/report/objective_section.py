@@ -10,6 +10,7 @@ from mcm_compiler.contracts.objectives import Objective, ObjectiveFigures
 from mcm_compiler.contracts.program import SimulationResult
 from mcm_compiler.report.hardware.figures import gap
 from mcm_compiler.report.records.sections import ObjectiveFacts, ObjectiveUnit
+from mcm_compiler.report.sentences import bound_status
 from mcm_compiler.report.verdict.assumed_trips import assumption_sentence
 from mcm_compiler.text.units import count_text, energy_text, percent_text, seconds_text
 
@@ -105,10 +106,9 @@ def objective_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     if facts is None:
         return []
     asked = Objective(facts["kind"], facts.get("max_latency_s"), facts.get("throughput_per_s"))
-    proof = f"proof {facts['bound_proof']}, " if facts["bound_proof"] else ""
     bound = assumption_sentence(report) or (
         f"{_amount(facts['bound'], facts['unit'])}: {facts['bound_argument']} "
-        f"({proof}cost model {report['cost_model']})"
+        f"({bound_status(report, facts['bound_proof'])})"
     )
     return [
         ("objective", f"{asked}: {_amount(facts['value'], facts['unit'])}{_limit(facts)}"),

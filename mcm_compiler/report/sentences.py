@@ -154,8 +154,13 @@ def bound_sentence(report: Mapping[str, Any]) -> str:
         return assumption_sentence(report) or "-"
     text = f"{seconds_text(report['lower_bound_s'])}: {report['bound_argument']}"
     proof = report.get("bound_proof")  # reports of the first release lack it
-    by = f"proof {proof}, " if proof else ""
-    return f"{text} ({by}cost model {report['cost_model']})"
+    return f"{text} ({bound_status(report, proof)})"
+
+
+def bound_status(report: Mapping[str, Any], proof: str | None) -> str:
+    """The kind of proof of a bound, and the model that it holds under."""
+    under = f"under the analytic cost model '{report['cost_model']}'"
+    return f"proven by {proof} {under}" if proof else f"stated {under}"
 
 
 DIVISION_SECTION: Final = "divisions"
