@@ -12,6 +12,7 @@ shell has its answer before the next key.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,6 +116,10 @@ class GroupedOption(click.Option):
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         extra: Any = super().get_help_extra(ctx)
+        if isinstance(self.type, click.IntRange):
+            low, high = self.type.min, self.type.max
+            open_above = high is None or high >= sys.maxsize
+            extra["range"] = f"at least {low}" if open_above else f"{low} to {high}"
         return extra if self.shown is None else {**extra, "default": self.shown}
 
 

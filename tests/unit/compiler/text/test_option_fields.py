@@ -82,7 +82,7 @@ def test_the_help_has_it_in_its_section(verb: click.Command) -> None:
     text = CliRunner().invoke(verb, ["--help"]).stdout
     sections = dict(re.findall(r"^(\w+):\n((?: .*\n|\n(?= ))+)", text, flags=re.MULTILINE))
     assert "--acme-rounds" in sections["Search"]
-    assert "[default: 3; 1<=x<=9]" in " ".join(sections["Search"].split())
+    assert "[default: 3; 1 to 9]" in " ".join(sections["Search"].split())
     assert "[plain|round]" in sections["Target"]
     assert "--acme-limit DURATION" in sections["Verification"]
 
