@@ -5,8 +5,8 @@ of each, and reports how they correlate, what the evaluator rejects, and why the
 are three populations: `uniform` is the paper's random search (uniform probabilities, SAMPLE, random
 node order); `uniform, roomy` is the same on chips with 1 GiB, so that all of them run; `near` is
 what search sees in the end: the default strategy's partition with units moved at random, repaired
-by FIX. Writes `tools/reproduce/data/calibration.json`, `docs/results/calibration.md`, and with the
-extra `reproduce` the scatter as `docs/results/images/calibration.png`.
+by FIX. Writes `tools/reproduce/data/calibration.json`, `docs/results/calibration.md` and
+its picture.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from calibration_study.page import page
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tools" / "reproduce" / "data" / "calibration.json"
 PAGE = ROOT / "docs" / "results" / "calibration.md"
-PLOT = ROOT / "docs" / "results" / "images" / "calibration.png"
+PLOT = ROOT / "docs" / "results" / "images" / "calibration.svg"
 VERSIONS = ("mcm-compiler", "numba", "numpy", "onnx", "onnxruntime")
 
 
@@ -60,12 +60,12 @@ def main() -> int:
     text = json.dumps(result, indent=2)
     sys.stdout.write(text + "\n")
     if arguments.update:
-        from calibration_study.scatter import plot
+        from calibration_study.scatter import picture
 
         DATA.parent.mkdir(parents=True, exist_ok=True)
         DATA.write_text(text + "\n", encoding="utf-8")
         PAGE.write_text(page(result), encoding="utf-8")
-        plot(drawn, PLOT)
+        PLOT.write_text(picture(drawn), encoding="utf-8")
     return 0
 
 

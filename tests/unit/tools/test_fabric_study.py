@@ -157,8 +157,9 @@ def test_plots_are_there_and_draw_what_tables_say(monkeypatch: pytest.MonkeyPatc
     pages = [(docs / page).read_text(encoding="utf-8") for page in PAGES_WITH_PLOTS]
     for plot in study.PLOTS:
         assert any(f"images/{plot.name}" in page for page in pages)
-    drawn, guessed = study.PLOTS
-    assert guessed.read_bytes().startswith(b"\x89PNG")
+    drawn, errors = study.PLOTS
+    record = json.loads(study.ACCURACY.read_text(encoding="utf-8"))
+    assert errors.read_text(encoding="utf-8") == study.errors_picture(record)
     rows = study.lcm_placers.recorded()
     assert drawn.read_text(encoding="utf-8") == study.flows_picture(rows)
     for kind, limit in (("short", "1 s"), ("short", "10 s"), ("long", "10 s")):

@@ -6,11 +6,15 @@ import json
 
 import pytest
 
-from tools.reproduce.packages.zoo_on_packages import DATA, PAGE, main, page, slower, table
+from tools.reproduce.packages.utilisation_page import files
+from tools.reproduce.packages.zoo_on_packages import DATA, RINGS, SHOWN, main, slower, table
 
 
-def test_the_page_is_that_of_the_data() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(json.loads(DATA.read_text(encoding="utf-8")))
+def test_page_table_and_charts_are_those_of_the_data() -> None:
+    made = files(json.loads(DATA.read_text(encoding="utf-8")), SHOWN, RINGS)
+    assert {path.suffix for path in made} == {".md", ".csv", ".svg"}
+    for path, text in made.items():
+        assert path.read_text(encoding="utf-8") == text
 
 
 def test_rows_agree_with_what_they_divide() -> None:

@@ -38,7 +38,7 @@ _TAIL = """
 Each row has {partitions:,} partitions. None is accepted by the analytic model and rejected by the
 simulator.
 
-![Simulated over analytic period: all partitions are on one line](images/calibration.png)
+![All partitions are on one line: simulated by analytic period](images/calibration.svg)
 
 ## Why they agree
 

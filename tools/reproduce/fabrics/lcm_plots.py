@@ -1,17 +1,11 @@
 """Plots of the studies of fabrics, from their records.
 
-    pip install mcm-compiler[reproduce]
-    python tools/reproduce/fabrics/lcm_plots.py
-    python tools/reproduce/fabrics/lcm_plots.py --scatter DATA
-
-Flows are drawn from the record. The scatter of guesses against measurements of a data set, such as
-`tools/reproduce/data/fabric_measurements.npz`, needs matplotlib and one training of each fold, as
-`lcm_accuracy.py` keeps them; missing ones are made.
+python tools/reproduce/fabrics/lcm_plots.py
 """
 
 from __future__ import annotations
 
-import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,47 +13,31 @@ from typing import Any
 
 import lcm_placers
 import numpy as np
-from lcm_accuracy import Guesses, analytic_guesses, cross_fitted, network_guesses, ridge_guesses
 from lcm_study.flow_table import compared
-from lcm_study.fold_models import FoldModels
-from lcm_study.graphs import read
 
-# Drawing is shared by all studies.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from hier_study.pictures import drawing_library, save_picture
-from mapping_network.layout import LearningSettings
 
-from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_models.mapping_model.data_set import RANDOM, MappingData
-from mcm_passes.families.fabric.learning.mapping_trainer import exact
-from tools.readme_pictures import PLAIN, WIDTH, adaptive_picture, svg_text
+from tools.readme_pictures import PLAIN, SMALL, WIDTH, adaptive_picture, svg_text
 
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "results" / "images"
-PLOTS = (IMAGES / "fabric_flows.svg", IMAGES / "fabric_guesses.png")
+PLOTS = (IMAGES / "fabric_flows.svg", IMAGES / "fabric_errors.svg")
 """Written files."""
 
-FORMULA, NETWORK = "tab:gray", "tab:blue"
-"""Colours of what has no network, and of what has one."""
+ACCURACY = Path(__file__).resolve().parents[1] / "data" / "lcm_accuracy.json"
+"""Errors of models, as `lcm_accuracy.py` writes them."""
+
+RANDOM, FORMULA = "random", "formula"
+"""Origins of mappings in that record."""
 
 SHOWN = ("heuristic", "round-trips", "ridge", "gnn")
-"""Models whose guesses are drawn."""
+"""Models whose errors are drawn."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Draws what is recorded, and the scatter where asked to."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scatter", type=Path, metavar="DATA", help="data set, for guesses")
-    parser.add_argument("--work", type=Path, default=None, help="folder for weights of folds")
-    parser.add_argument("--seed", type=int, default=0, help="of the trainings that are drawn")
-    given = parser.parse_args(argv)
-    flows, guessed = PLOTS
+def main() -> int:
+    """Draws what is recorded."""
+    flows, errors = PLOTS
     flows.write_text(flows_picture(lcm_placers.recorded()), encoding="utf-8")
-    if given.scatter is not None:
-        use_one_thread()
-        data = read(given.scatter)
-        folder = given.work or given.scatter.with_name("folds")
-        draw_guesses(drawing_library(), data, guesses_of_all(data, folder, given.seed), guessed)
+    errors.write_text(errors_picture(json.loads(ACCURACY.read_text("utf-8"))), encoding="utf-8")
     return 0
 
 
@@ -95,35 +73,38 @@ def flows_picture(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def guesses_of_all(data: MappingData, folder: Path, seed: int) -> dict[str, Guesses]:
-    """Of each model that is shown, guesses for graphs that it has not learned from."""
-    found = analytic_guesses(data)
-    found["ridge"] = cross_fitted(data, ridge_guesses)
-    found["gnn"] = network_guesses(FoldModels(data, LearningSettings(), folder), data, seed)
-    return {name: found[name] for name in SHOWN}
-
-
-def draw_guesses(pyplot: Any, data: MappingData, found: Mapping[str, Guesses], path: Path) -> None:
-    """A panel for each model: throughputs over the bound, guessed against measured."""
-    figure, axes = pyplot.subplots(
-        1, len(found), figsize=(3.1 * len(found), 3.3), sharey=True, layout="constrained"
+def errors_picture(record: Mapping[str, Any]) -> str:
+    """Mean relative errors of models on random and on searched mappings, as pairs of bars."""
+    errors = {
+        name: [
+            float(np.mean([row["error"] for row in record["by_origin"][origin][name]]))
+            for origin in (RANDOM, FORMULA)
+        ]
+        for name in SHOWN
+    }
+    formula, network = errors["round-trips"][1], errors["gnn"][1]
+    left, top, step = 110, 62, 46
+    scale = (WIDTH - left - 130) / max(map(max, errors.values()))
+    marks: list[str] = []
+    for place, (name, pair) in enumerate(errors.items()):
+        y = top + step * place
+        marks.append(svg_text(left - 14, y + 23, name, PLAIN, "var(--ink)", anchor="end"))
+        for row, (error, what) in enumerate(zip(pair, ("random", "searched"), strict=True)):
+            colour = ("var(--soft)", "var(--accent)")[row]
+            length = scale * error
+            marks += [
+                f'<rect x="{left}" y="{y + 18 * row}" width="{length:.1f}" height="15" '
+                f'fill="{colour}"/>',
+                svg_text(
+                    left + length + 8, y + 18 * row + 12, f"{error:.3f} {what}", SMALL, "var(--ink)"
+                ),
+            ]
+    return adaptive_picture(
+        f"On searched mappings the network has {network / formula:.2f} times the formula's error",
+        "Mean relative error of predicted periods, on graphs that a model has not learned from.",
+        top + step * len(errors) + 4,
+        marks,
     )
-    bounds = [graph.bound_cycles for graph in data.graphs]
-    measured = [graph.period_cycles[exact(graph)] for graph in data.graphs]
-    drawn = np.concatenate([graph.origin[exact(graph)] == RANDOM for graph in data.graphs])
-    for panel, (name, guesses) in zip(axes, found.items(), strict=True):
-        x, y = (
-            np.concatenate([bound / some for bound, some in zip(bounds, periods, strict=True)])
-            for periods in (measured, [guesses[k] for k in range(len(bounds))])
-        )
-        for rows, colour, label in ((drawn, FORMULA, "drawn"), (~drawn, NETWORK, "searched")):
-            panel.scatter(x[rows], y[rows], s=3, alpha=0.35, linewidths=0, c=colour, label=label)
-        panel.plot([0, 1], [0, 1], color="black", linewidth=0.6)
-        panel.set_title(f"{name}: {np.mean(np.abs(x / y - 1)):.1%} off in the mean", fontsize=9)
-        panel.set_xlabel("measured, over the bound")
-    axes[0].set_ylabel("guessed, over the bound")
-    axes[0].legend(fontsize=8, markerscale=3)
-    save_picture(figure, path)
 
 
 if __name__ == "__main__":
