@@ -66,7 +66,7 @@ def timeline_section(compiled: contents.Compiled) -> contents.Section | None:
     data["word"] = "inference"
     periods = round(span_s / verdict.period_s)
     side = " of the first replica" if compiled.replicas > 1 else ""
-    what = "the steady state" if steady else "the last inferences that were played"
+    what = "the steady state" if steady else "the last inferences that were simulated"
     lead = (
         f"{count_text(periods, 'period')} of {seconds_text(verdict.period_s)}{side} in {what}, "
         f"from {seconds_text(begin_s)} after the start. A colour is an inference; where nothing is "
@@ -159,8 +159,8 @@ def memory_section(compiled: contents.Compiled) -> contents.Section | None:
         "kernels": contents.pack_texts([k.name for chip in program.chips for k in chip.kernels]),
     }
     lead = (
-        "SRAM address (up) over kernel order (right); each box is a live buffer. Weights and what "
-        "channels need are live all the time.",
+        "SRAM address (up) over kernel order (right); each rectangle is a live buffer. Weights and "
+        "what channels need are live all the time.",
     )
     view = contents.View("memory", data, "Memory map of a chip")
     return contents.Section("memory", "Memory", lead, view, (_table(compiled),), folded=True)

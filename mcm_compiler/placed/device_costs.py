@@ -107,7 +107,7 @@ def with_device_costs(
             "MCM-C003",
             f"target {quote(cast('BoxTarget', target).name)} takes no cost model but its own",
             at=place(next(iter(texts))),
-            hint="leave it out, or take a target of the family box",
+            hint="leave it out, or take a target of the family `box`",
         )
     CompileError.raise_any(unknown_kinds(target.box, texts, place))
     changed: Any = target
@@ -165,7 +165,7 @@ def unknown_kinds(
 def unknown(what: str, name: str, known: Iterable[str], place: str) -> Diagnostic:
     """MCM-D070 for a device, or a kind of them, that the box does not have."""
     hint = f"it has {', '.join(map(quote, known))}"
-    return Diagnostic("MCM-D070", f"the box has no {what} {quote(name)}", at=place, hint=hint)
+    return Diagnostic("MCM-D070", f"the host has no {what} {quote(name)}", at=place, hint=hint)
 
 
 def load_box(name_or_path: str | os.PathLike[str]) -> BoxTarget:
@@ -195,8 +195,8 @@ def _box_only(package: Described, place: str) -> BoxTarget:
     other = other_targets(package)
     raise CompileError.of(
         "MCM-D002",
-        f"target {quote(package.name)} is no box of CPUs and GPUs",
+        f"target {quote(package.name)} is no host with CPUs and GPUs",
         at=f"target {quote(place)}",
-        hint=f"take a box ({boxes or 'none is installed'}), or a description with "
+        hint=f"take a host ({boxes or 'none is installed'}), or a description with "
         f'family = "box"; for this target there is `mcmc {other.verb if other else "compile"}`',
     )

@@ -93,7 +93,7 @@ class OpenedPlacement:
         read = stored_files(self.path, self.manifest.files)
         target = package_from_text(self.record.target, description_text(path), str(path), read)
         if not isinstance(target, BoxTarget):
-            raise damaged(path, "it describes no box of CPUs and GPUs")
+            raise damaged(path, "it describes no host with CPUs and GPUs")
         return target
 
     @cached_property

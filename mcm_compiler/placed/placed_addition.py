@@ -94,7 +94,7 @@ def _simulated(folder: Path, trace: Path | None) -> tuple[Any, list[str], list[l
 
 PLACEMENT = Addition(
     other=OtherTargets(
-        words="a box of CPUs and GPUs",
+        words="a host with CPUs and GPUs",
         code="MCM-D001",
         verb="place",
         doing="place the model's ops in it",

@@ -118,7 +118,7 @@ class ReadPlacement:
             )
         for name, device in said.items():
             if device not in devices:
-                message = f"op {quote(name)} is on {quote(device)}, which the box does not have"
+                message = f"op {quote(name)} is on {quote(device)}, which the host does not have"
                 raise CompileError.of("MCM-D080", message, at=f"op {quote(name)}")
         return np.array([devices[said[name]] for name in self.problem.names], np.int32)
 
@@ -382,7 +382,7 @@ def check_step_bound(read: ReadPlacement) -> str:
     """
     step = read.opened.record.step
     if faults := read.record_differences.get("bound"):
-        message = f"the bound is not what follows from model and box: {faults[0]}"
+        message = f"the bound is not what follows from model and host: {faults[0]}"
         raise CompileError.of("MCM-D082", message, at=records.PLACEMENT)
     bounds.refuse_refuted(read.problem, read.opened.target.box, read.placed.bound, step.seconds)
     if step.gap is None:

@@ -70,7 +70,7 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
     text = f"acyclic, no chip skipped, {manifest.routing} routing"
     if not machine.is_ring:
         text = f"acyclic, with a route for every tensor of {len(chips)} devices"
-    return text if manifest.replicas == 1 else f"{text}, {manifest.replicas} pipelines side by side"
+    return text if manifest.replicas == 1 else f"{text}, {manifest.replicas} replicas"
 
 
 def refuse_overlap(manifest: Manifest, target: Target) -> None:
@@ -94,7 +94,7 @@ def refuse_overlap(manifest: Manifest, target: Target) -> None:
     elif len(set(limits.sram_bytes)) > 1 or len(set(limits.chip_speed)) > 1:
         fault = f"need equal chips, and those of {quote(target.name)} differ"
     if fault:
-        message = f"{manifest.replicas} pipelines side by side {fault}"
+        message = f"{manifest.replicas} replicas {fault}"
         raise CompileError.of("MCM-V050", message, at="replicas in manifest.json")
 
 

@@ -297,7 +297,7 @@ class EnsembleCnn(ImageClassifier):
     """
 
     name: ClassVar[str] = "ensemble-cnn"
-    summary: ClassVar[str] = "several networks side by side whose logits are averaged"
+    summary: ClassVar[str] = "several networks in parallel whose logits are averaged"
     smallest_image: ClassVar[int] = 8
 
     image_size: int = 32

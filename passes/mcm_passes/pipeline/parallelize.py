@@ -293,6 +293,6 @@ def _refuse_number(
     if obstacle and wanted > 1:
         raise CompileError.of(
             "MCM-P018",
-            f"{wanted} pipelines side by side are asked for, and {obstacle}",
+            f"{wanted} replicas are asked for, and {obstacle}",
             at="option replicas" if options.replicas else "degree of data parallelism",
         )

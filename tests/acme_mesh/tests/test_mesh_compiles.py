@@ -124,7 +124,7 @@ def test_pipelines_side_by_side_have_rows_of_their_own(tmp_path: Path) -> None:
     words = ("--target", "acme-mesh36", "--replicas", "6", "-O1", "-o", str(out))
     invoke("compile", "zoo:bert-tiny", *words)
     assert _json(out / "manifest.json")["replicas"] == 6
-    assert "6 pipelines side by side" in invoke("check", str(out)).output
+    assert "6 replicas" in invoke("check", str(out)).output
 
 
 def test_shares_that_are_not_alike_are_refused(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def _check_cost_models(reader: DescriptionReader, box: Box) -> None:
     # One that is no table was noted before.
     for kind, model in cast("dict[str, Any]", table if isinstance(table, dict) else {}).items():
         if kind not in box.kinds:
-            message = f"the box has no kind of device {quote(kind)}"
+            message = f"the host has no kind of device {quote(kind)}"
             hint = f"it has {', '.join(map(quote, box.kinds))}"
             reader.fault("MCM-D070", message, (COST_TABLE, kind), hint)
         elif not isinstance(model, str):
@@ -115,7 +115,7 @@ def _devices(
     """How many devices there are of each kind, in the order of the file."""
     entries = reader.description.data.get("device")
     if not isinstance(entries, list) or not entries:
-        message, hint = "a box has no devices", 'add [[device]] with kind = "..."'
+        message, hint = "a host has no devices", 'add [[device]] with kind = "..."'
         reader.fault("MCM-T003", message, ("device",), hint)
         return {}
     counts: dict[DeviceKind, int] = {}
@@ -129,7 +129,7 @@ def _devices(
             counts[kind] = counts.get(kind, 0) + count
     if total > MAX_DEVICES:
         message = f"{total} devices are more than {MAX_DEVICES}"
-        reader.fault("MCM-T005", message, ("device",), "describe a smaller box")
+        reader.fault("MCM-T005", message, ("device",), "describe a smaller host")
     return counts
 
 
@@ -182,7 +182,7 @@ def _links(
         places = [devices.index(name) for name in pair if name in devices]
         if "between" in values and (len(pair) != 2 or len(set(places)) != 2):
             known = ", ".join(devices)
-            message = "a link joins two devices of the box"
+            message = "a link joins two devices of the host"
             reader.fault("MCM-T008", message, (*at, "between"), f"its devices are {known}")
         elif "between" in values and "bandwidth_gb_per_s" in values:
             a, b = places
@@ -236,7 +236,7 @@ KIND_FORM = DescriptionForm("a kind of device", KIND_KEYS)
 """The form of a kind's own file."""
 
 BOX_FORM = DescriptionForm(
-    "a box",
+    "a host",
     BOX_KEYS,
     free_tables=frozenset({"kind", COST_TABLE}),
     arrays=frozenset({"device", "link"}),

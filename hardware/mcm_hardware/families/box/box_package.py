@@ -65,7 +65,7 @@ class BoxPackage:
     @property
     def summary(self) -> str:
         """One line for `mcmc targets`."""
-        return self.spec.summary or f"box of {self.box.num_devices} devices"
+        return self.spec.summary or f"host with {self.box.num_devices} devices"
 
     @property
     def box(self) -> Box:

@@ -384,7 +384,7 @@ def check_runs(nodes: Sequence[ir.Node], times: Floats, spec: BoxSpec) -> None:
         [
             Diagnostic(
                 "MCM-D010",
-                f"no device of the box runs {quote(name)}, of which there are {count} in the "
+                f"no device of the host runs {quote(name)}, of which there are {count} in the "
                 f"model; its kinds are {kinds}",
                 at=f"op {quote(firsts[name].name or name)}",
             )

@@ -12,7 +12,7 @@ REASONS: dict[str, str] = {
     "DynamicQuantizeLinear": "what it rounds has no slope; train before quantization",
     "Loop": "how often it runs is decided when it runs; export the model with the loop unrolled",
     "MaxRoiPool": "the places of its largest elements are no output of it",
-    "NonMaxSuppression": "it chooses boxes, and gives whole numbers",
+    "NonMaxSuppression": "it chooses bounding boxes, and gives whole numbers",
     "OptionalGetElement": "gradients are of tensors, and its operand is an optional",
     "RoiAlign": "its sampled places have no gradient rule",
     "STFT": "its frames have no gradient rule",

@@ -269,7 +269,7 @@ def _never_seen(chip: int, problem: MappingProblem) -> Diagnostic:
     stage = problem.stages[int(problem.stage[reader])]
     return Diagnostic(
         "MCM-M029",
-        "no inference leaves the chip as long as flits are played, so that nothing is known of its "
+        "no inference leaves the chip while flits are simulated, so that nothing is known of its "
         f"period; the largest stream, into {quote(stage)}, has {problem.flits[largest]:,} flits "
         "per inference",
         at=f"chip {chip}",

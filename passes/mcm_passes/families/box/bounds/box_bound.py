@@ -150,7 +150,7 @@ def check_memory(problem: StepProblem, box: Box) -> None:
     if least > memory:
         raise _refusal(
             f"a step holds {bytes_text(least)} at once wherever its ops run "
-            f"({bytes_text(throughout)} of weights and variables), and the box has "
+            f"({bytes_text(throughout)} of weights and variables), and the host has "
             f"{bytes_text(memory)}",
             None,
         )

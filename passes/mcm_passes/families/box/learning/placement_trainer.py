@@ -32,12 +32,12 @@ POLICY_NAME, CARD_NAME = "placement-policy.safetensors", "placement-policy.json"
 TRAINING_SEED, VALIDATION_SEED = 11, 12
 """Seeds of cases; those that results are reported on are no synthetic cases at all."""
 
-LEARNED_FROM = "steps made up by mcm_models.cluster_policy.synthetic_steps, in made-up boxes"
+LEARNED_FROM = "steps made up by mcm_models.cluster_policy.synthetic_steps, on made-up hosts"
 
 LEFT_OUT = (
     "rnnlm, nmt and gnmt of any number of layers, length and size",
     "all other models of the zoo",
-    "all boxes that come with the compiler",
+    "all hosts that come with the compiler",
 )
 """Held-out cases of a policy: everything but generated steps."""
 
@@ -87,7 +87,7 @@ class PlacementTrainer:
     """
 
     name: ClassVar[str] = "placement"
-    summary: ClassVar[str] = "the policy that places steps in boxes that it has not seen"
+    summary: ClassVar[str] = "the policy that places steps on hosts that it has not seen"
     extra: ClassVar[str] = LEARN
 
     iterations: int = 2000
