@@ -6,6 +6,8 @@
 
 Prose is the docstrings of production Python, the catalogue of diagnostics, README.md,
 CONTRIBUTING.md and the pages of docs. Code spans, code blocks and targets of links are skipped.
+Pages of tutorials, instructions, explanations and results have a limit of words; tables and parts
+that scripts write do not count.
 `tools/data/prose.json` has the number of findings that each file may have; a file without an entry
 may have none. `--update` lowers the numbers, and raises them only with `--allow-raise`.
 """
@@ -18,7 +20,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +37,8 @@ PATTERNS = (
     "docs/**/*.md",
 )
 MAX_WORDS = 35
+PAGE_WORDS = {"tutorials": 800, "how-to": 600, "explanation": 1200, "results": 500}
+"""Most words of a page by its folder."""
 
 TERMS = {
     r"tells?|told": "reports, shows, says which",
@@ -62,15 +66,30 @@ TERMS = {
 }
 """Better words by a pattern of whole words, in any case."""
 
-_TERM = re.compile(
-    "|".join(f"(\\b(?:{term})\\b)" for term in TERMS).replace(" ", r"\s+"), re.IGNORECASE
-)
-_BETTER = [*TERMS.values()]
+PAGE_TERMS = {
+    **TERMS,
+    r"side by side": "in parallel, next to each other",
+    r"plays?|played": "simulates, simulated",
+    r"(?<!bounding\s)box(?:es)?(?![\w-])": "host",
+}
+"""Terms of Markdown, which users read; docstrings may have those that `TERMS` lacks."""
+
+
+def _pattern(terms: Iterable[str]) -> re.Pattern[str]:
+    one = "|".join(f"(\\b(?:{term})\\b)" for term in terms).replace(" ", r"\s+")
+    return re.compile(one, re.IGNORECASE)
+
+
+_TERM, _PAGE_TERM = _pattern(TERMS), _pattern(PAGE_TERMS)
+_BETTER = [*PAGE_TERMS.values()]
 _OPENING = re.compile(r"(?:What|Whether|Who|Whom)\b")
 _SENTENCE = re.compile(r"(?<!e\.g\.)(?<!i\.e\.)(?<!\bal\.)(?<=[.!?])[\"')\]*]*\s+")
 _CODES = re.compile(r"\bX(?:, X\b)+")
 _CODE = re.compile(r"(`+)[^`].*?\1|\]\([^)]*\)|<[^<>]*>|https?://\S+|\$[^$\n]+\$", re.DOTALL)
 _ITEM = re.compile(r"\s*(?:[-*+>|]|\d+[.)])\s+|#+ |\*\*[\w ]+:\*\*|!!!")
+_WRITTEN = re.compile(
+    r"<!-- (?:begin ([\w-]+)|([\w-]+):begin) -->.*?<!-- (?:end \1|\2:end) -->", re.DOTALL
+)
 _ENTRY = re.compile(r"\s+\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*: ")
 
 Lines = list[tuple[int, str]]
@@ -87,14 +106,25 @@ def findings(name: str, text: str) -> list[Finding]:
     """All findings in a Python or Markdown file, by line."""
     found: list[Finding] = []
     is_python = name.endswith(".py")
+    most = None if is_python else PAGE_WORDS.get(Path(name).parent.name)
+    if most is not None and (words := page_words(text)) > most:
+        found.append(Finding(1, f"page of {words:,} words: {most:,} at most"))
     for line, prose_text in _docstrings(text) if is_python else [(1, text)]:
         if is_python and (opening := _OPENING.match(prose_text)):
             better = "an imperative verb or a noun phrase"
             found.append(Finding(line, f"docstring opens with '{opening[0]}': {better}"))
         lines = [*enumerate(prose_text.splitlines(), line)]
         for paragraph in _paragraphs(lines, docstring=is_python):
-            found += _in_paragraph(paragraph)
+            found += _in_paragraph(paragraph, _TERM if is_python else _PAGE_TERM)
     return sorted(found)
+
+
+def page_words(text: str) -> int:
+    """Words of a page without code, tables, pictures and parts that scripts write."""
+    written = _WRITTEN.sub("", text)
+    lines = ["" if line.startswith(("|", "![")) else line for line in written.splitlines()]
+    parts = _paragraphs([*enumerate(lines, 1)], docstring=False)
+    return sum(_words(_plain("\n".join(line for _, line in part))) for part in parts)
 
 
 def raised(found: Mapping[str, Sequence[Finding]], allowed: Mapping[str, int]) -> list[str]:
@@ -106,7 +136,9 @@ def prose(root: Path) -> dict[str, list[Finding]]:
     """Findings of every file of prose below `root`, by path with slashes."""
     paths = sorted({path for pattern in PATTERNS for path in root.glob(pattern)})
     return {
-        path.relative_to(root).as_posix(): findings(path.name, path.read_text(encoding="utf-8"))
+        (name := path.relative_to(root).as_posix()): findings(
+            name, path.read_text(encoding="utf-8")
+        )
         for path in paths
     }
 
@@ -155,23 +187,30 @@ def _paragraphs(lines: Lines, *, docstring: bool) -> Iterator[Lines]:
     yield part
 
 
-def _in_paragraph(lines: Lines) -> Iterator[Finding]:
-    text = "\n".join(line for _, line in lines)
-    text = _CODE.sub(lambda code: ("X" if code[1] else " ") + "\n" * code[0].count("\n"), text)
-    text = _CODES.sub("X", text)  # A list of names is no long sentence.
-    for term in _TERM.finditer(text):
+def _in_paragraph(lines: Lines, terms: re.Pattern[str]) -> Iterator[Finding]:
+    text = _CODES.sub("X", _plain("\n".join(line for _, line in lines)))
+    # A list of names is no long sentence.
+    for term in terms.finditer(text):
         better = _BETTER[(term.lastindex or 1) - 1]
         word = " ".join(term[0].split())
         yield Finding(_line(lines, text, term.start()), f"'{word}': {better}")
     start = 0
     for end in [*(gap.start() for gap in _SENTENCE.finditer(text)), len(text)]:
         sentence = text[start:end]
-        words = sum(any(map(str.isalnum, word)) for word in sentence.split())
-        if words > MAX_WORDS:
+        if (words := _words(sentence)) > MAX_WORDS:
             first = start + len(sentence) - len(sentence.lstrip())
             text_of = f"sentence of {words} words: {MAX_WORDS} at most"
             yield Finding(_line(lines, text, first), text_of)
         start = end
+
+
+def _plain(text: str) -> str:
+    """A text with X for each span of code, without targets of links; lines stay."""
+    return _CODE.sub(lambda code: ("X" if code[1] else " ") + "\n" * code[0].count("\n"), text)
+
+
+def _words(text: str) -> int:
+    return sum(any(map(str.isalnum, word)) for word in text.split())
 
 
 def _line(lines: Lines, text: str, offset: int) -> int:

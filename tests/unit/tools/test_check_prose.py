@@ -55,6 +55,13 @@ def test_code_and_other_words_are_left_alone(tool, text):
     assert found(tool, "page.md", text) == []
 
 
+def test_terms_that_docstrings_may_have_and_pages_not(tool):
+    for text in ("They run side by side.", "It is played.", "Boxes are hosts."):
+        assert len(found(tool, "page.md", text)) == 1
+        assert found(tool, "m.py", f'"""{text}"""') == []
+    assert found(tool, "page.md", "It chooses bounding boxes of `box` and box-2gpu.") == []
+
+
 @pytest.mark.parametrize(
     ("name", "text", "line"),
     [
@@ -78,6 +85,20 @@ def test_sentences_end_at_items_cells_entries_and_code(tool):
     assert len(found(tool, "page.md", f"{half} et al. 2020, {half}\n")) == 1
     entries = f"        a: {half}\n            and\n        *b, c: {half}\n"
     assert found(tool, "m.py", f'def f():\n    """{half}.\n\n    Args:\n{entries}    """\n') == []
+
+
+def test_a_page_has_a_limit_of_words_by_its_folder(tool):
+    text = "# Title\n\n" + "Short words.\n\n" * 300
+    assert found(tool, "docs/how-to/page.md", text) == [(1, "page of 601 words: 600 at most")]
+    assert found(tool, "docs/reference/page.md", text) == []
+    assert found(tool, "docs/how-to/page.md", text.replace("# Title", "# `a`", 1)) != []
+    assert found(tool, "docs/how-to/page.md", text.removeprefix("# Title")) == []
+    left_out = (
+        "| a | table |\n\n![a picture](a.svg)\n\n```\nsome code\n```\n\n"
+        "    more code\n\n<!-- begin rows -->\nwritten\n<!-- end rows -->\n"
+        "<!-- rows:begin -->\nwritten\n<!-- rows:end -->\n"
+    )
+    assert found(tool, "docs/how-to/page.md", text.removeprefix("# Title") + left_out) == []
 
 
 @pytest.mark.parametrize("opening", ["What", "Whether", "Who", "Whom"])

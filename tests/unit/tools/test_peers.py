@@ -196,8 +196,7 @@ def small_data() -> dict[str, Any]:
 def test_the_page_says_where_another_is_better_and_what_failed(tool: Any) -> None:
     text = tool("page").page(small_data())
     assert "seeds 0 to 1. A remark." in text
-    assert "- A: M (50.0 % shorter, after repair)." in text
-    assert "- Less CPU time for dividing than our search: A on 1 model." in text
+    assert "| A | M (50.0 % shorter, after repair) | 1 model |" in text
     assert "| B | all | `ValueError: a/b` |" in text
     assert " | 0.50 * |" in text
     assert tool("bars").bars(small_data())[0].value == pytest.approx(2.0)

@@ -21,16 +21,14 @@ MADE_VALID = "*"
 WIDTH = 100
 """Characters of a line of prose."""
 
-SET = """SET (Cai et al. 2023) schedules layers on tiled accelerators: it cuts, copies and places 16
-built-in networks, and reads no ONNX. So it is compared on its own template, 36 cores with 1 MiB and
-1,024 multipliers, for batches of 64. The figure is cycles of an inference over those of multipliers
-that are always busy. SET's is computed by its program, ours is simulated in the steady state:
-each core is a replica, and one read of the shared memory serves all 36. *64 alone* counts the two
-rounds of 36 inferences that a single batch takes. *Chips busy* and *reads* are the same figure for
-the cores and for that memory alone. `tests/data/targets/set36.toml` states
-what else differs. SET verifies nothing and has no bound. Rows are by the options shown. By default
-(`-O2`), ResNet-50 takes the 1.32 of its row, and GoogLeNet 1.31 undivided. VGG-19 takes 1.09 then
-in rounds of eight, of 288 inferences on all cores. Command: `python tools/bench/peers.py --set`."""
+SET = """SET (Cai et al. 2023) schedules 16 built-in networks on tiled accelerators, and reads no
+ONNX. So it is compared on its own template, 36 cores with 1 MiB and 1,024 multipliers, for batches
+of 64 (`tests/data/targets/set36.toml`). The figure is cycles of an inference over those of
+multipliers that are always busy. SET's is computed by its program, ours is simulated in the steady
+state with a replica on each core. *64 alone* counts the two rounds of 36 inferences that a single
+batch takes. *Chips busy* and *reads* are the same figure for the cores and for the shared memory
+alone. Rows are by the options shown. By default (`-O2`), ResNet-50 takes 1.32, GoogLeNet 1.31
+undivided, and VGG-19 1.09 in rounds of eight. Command: `python tools/bench/peers.py --set`."""
 
 Data = Mapping[str, Any]
 
@@ -68,12 +66,6 @@ def _paragraph(text: str) -> list[str]:
     return wrap(" ".join(text.split()), WIDTH, break_on_hyphens=False, break_long_words=False)
 
 
-def _item(text: str) -> list[str]:
-    """Lines of an item of a list."""
-    first, *more = _paragraph(text)
-    return [f"- {first}", *(f"  {line}" for line in more)]
-
-
 def _introduction(data: Data) -> list[str]:
     largest = max(one["ours"]["period_s"] / one["ours"]["bound_s"] - 1.0 for one in data["models"])
     return [
@@ -92,22 +84,18 @@ def _introduction(data: Data) -> list[str]:
             Every program gets the graph of our own search, the model after `{data["passes"]}`, and
             is asked for as many parts as our partition for `{data["target"]}` uses chips, as one
             pipeline. The *period* is the busiest chip, link or host channel of one inference.
-            Most programs ignore the direction of links, so parts may depend on each other in a
-            cycle, which no one-way ring allows. Such answers are repaired by the fewest moves, or
-            by cuts along an order that follows the parts. The shorter period counts and is marked
+            Parts that depend on each other in a cycle are repaired by the fewest moves, or by cuts
+            along an order that follows them. The shorter period counts and is marked
             `{MADE_VALID}`: it is partly ours, and may use more chips. A control with random parts
-            shows what repair alone achieves. Of several seeds or sizes the best valid answer
-            counts.
+            shows what repair alone achieves. The best valid answer of all seeds counts.
             """
         ),
         "",
         *_paragraph(
             """
-            *CPU* is the time of the division alone, of all seeds or sizes; ours is the search,
-            with kernels compiled before. *Equal* says whether one model per part, run in a chain
-            in stock onnxruntime without graph optimisations, is bit-identical to the whole on one
-            random input. For programs that write no models the chain is built from their
-            partition. A model that no single chip holds has no period on one device.
+            *CPU* is the time of the division alone, of all seeds or sizes. *Equal* says whether one
+            model per part, run in a chain in onnxruntime, is bit-identical to the whole on one
+            random input. A model that no single chip holds has no period on one device.
             """
         ),
     ]
@@ -163,15 +151,14 @@ def _overview(data: Data) -> list[str]:
     return [
         *_paragraph(
             "Periods over ours; the mean is geometric, over models with an answer. *Ahead of "
-            "control* counts models on which the period is shorter than that of repaired random "
-            "parts. Elsewhere a period after repair says nothing about the program."
+            "control* counts models whose period is shorter than that of repaired random parts."
         ),
         "",
         *table(heads, rows, 2),
         "",
         *_paragraph(
-            "A whole compile, from the model to verified models of all chips, "
-            f"takes {_span([one['cpu_s'] for one in whole])} CPU-seconds."
+            "A whole compile with verification takes "
+            f"{_span([one['cpu_s'] for one in whole])} CPU-seconds."
         ),
     ]
 
@@ -248,21 +235,17 @@ def _found(data: Data, name: str) -> list[tuple[Data, Data]]:
 
 
 def _better(data: Data) -> list[str]:
-    lines: list[str] = []
-    quicker: list[str] = []
+    rows: list[list[str]] = []
     for name in data["programs"]:
         found = _found(data, name)
         good = [text for model, row in found if (text := _as_good(model, row))]
-        if good:
-            lines += _item(f"{name}: {', '.join(good)}.")
+        quicker = sum(0.0 < row["cpu_s"] < model["ours"]["cpu_s"] for model, row in found)
         if name == CONTROL:
-            continue
-        count = sum(0.0 < row["cpu_s"] < model["ours"]["cpu_s"] for model, row in found)
-        if count:
-            quicker.append(f"{name} on {count_text(count, 'model')}")
-    if quicker:
-        lines += _item(f"Less CPU time for dividing than our search: {', '.join(quicker)}.")
-    return [*lines, *_copies(data)]
+            quicker = 0
+        if good or quicker:
+            rows.append([name, ", ".join(good), count_text(quicker, "model") if quicker else ""])
+    heads = ("program", "as good or better", "less CPU time for dividing")
+    return [*table(heads, rows, 3), "", *_copies(data)]
 
 
 def _as_good(model: Data, row: Data) -> str:
@@ -272,7 +255,7 @@ def _as_good(model: Data, row: Data) -> str:
         return ""
     how = "as given" if row["period_s"] is not None else "after repair"
     if seconds * EQUAL >= ours_s:
-        return f"{model['model']} (the same period, {how})"
+        return f"{model['model']} (same period, {how})"
     return f"{model['model']} ({percent_text(1.0 - seconds / ours_s)} shorter, {how})"
 
 
@@ -286,10 +269,10 @@ def _copies(data: Data) -> list[str]:
             found.append(f"{model['model']} {share:.2f}")
     if not found:
         return []
-    return _item(
+    return _paragraph(
         "Where one chip holds the model, `mcmc compile` takes "
-        f"[replicas](../how-to/parallelize.md): a copy on each of the {data['models'][0]['chips']} "
-        f"chips beats one pipeline. Throughput over that of the pipeline: {', '.join(found)}."
+        f"[replicas](../how-to/parallelize.md). Throughput over that of the pipeline: "
+        f"{', '.join(found)}."
     )
 
 
@@ -314,13 +297,11 @@ def _failures(data: Data) -> list[str]:
 
 
 def _settings(data: Data) -> list[str]:
-    lines: list[str] = []
+    rows: list[list[str]] = []
     for name, program in data["programs"].items():
-        version = program["version"] or "not installed"
+        asked = (program["install"] or {}).get("requirements", ())
+        pip = f"`pip install {' '.join(asked)}`" if asked else ""
+        version = f"{program['distribution']} {program['version'] or 'not installed'}"
         how = ". ".join(part[0].upper() + part[1:] for part in program["how"].split("; "))
-        text = f"**{name}** ({program['distribution']} {version}). {how}."
-        if program["install"] is not None:
-            asked = " ".join(program["install"]["requirements"])
-            text += f" Installed as `pip install {asked}`."
-        lines += _item(f"{text} It verifies {program['checks']}.")
-    return lines
+        rows.append([name, version, how, program["checks"], pip])
+    return table(("program", "version", "setting", "verifies", "installed by"), rows, 5)

@@ -41,10 +41,10 @@ Measured periods are {levels} times the predicted ones (medians by model and num
 
 ![{title}](images/{picture})
 
-Each dot is a random partition of a model: a random topological order, cut at random shares of the
-work. The prediction is the largest sum of kernel times of a chip. Kernels were measured once, in
-the session of the whole model ([how](../how-to/measure-a-machine.md#how-kernels-are-timed)).
-Measured is the period in CPU seconds, because other work ran on the machine: the load was {load}.
+Each dot is a random partition of a model. The prediction is the largest sum of kernel times of a
+chip. Kernels were measured once, in the session of the whole model
+([how](../explanation/measured-times.md#how-kernels-are-timed)).
+Measured is the period in CPU seconds, at a load of {load}.
 Both are relative to the measured period of one process with the whole model.
 
 {rows}
@@ -52,8 +52,7 @@ Both are relative to the measured period of one process with the whole model.
 - **Rank correlation**: Spearman, with measured kernels and with the roofline of `cpu-ring`.
 - **Measured / predicted**: the median ratio. A process also waits and hands tensors on, which the
   prediction leaves out: {overhead} an inference, {share} of the period (medians by row). With
-  their median of {constant} added to each prediction, ratios would be {with_constant}. Targets have
-  no such number yet.
+  their median of {constant} added to each prediction, ratios would be {with_constant}.
 - **Scatter**: the median distance from that ratio. The period of one partition repeats within
   {repeat} (median).
 - **Fastest**: throughput of the best partition over that of one process.

@@ -137,8 +137,8 @@ def _ratios_picture(rows: Sequence[Row]) -> str:
     dots = [
         (
             f"{row.model}, {row.package}",
-            row.base and row.base["ratio"],
-            row.new and row.new["ratio"],
+            row.base["ratio"] if row.base else None,
+            row.new["ratio"] if row.new else None,
             f"{row.new['ratio']:.2f}" if row.new else "",
         )
         for row in shown

@@ -10,7 +10,7 @@ from mcm_compiler.placements.placement_file import read_placement, with_devices
 from mcm_passes.mapping.device_placement.device_placement import DevicePlacement
 from tests.generators.placement_examples import PUBLISHED
 
-PAGE = Path(__file__).parents[5] / "docs" / "how-to" / "partitioning-problems.md"
+PAGE = Path(__file__).parents[5] / "docs" / "reference" / "placement-problems.md"
 
 
 def _row(name: str) -> str:

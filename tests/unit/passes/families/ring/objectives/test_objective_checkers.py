@@ -29,7 +29,7 @@ from tests.generators.partition_problems import make_problem
 from tests.oracles.plain_objectives import all_figures
 
 LATENCY, ENERGY = Objective("latency"), Objective("energy")
-DOCUMENT = Path(__file__).parents[6] / "docs" / "explanation" / "objectives.md"
+DOCUMENT = Path(__file__).parents[6] / "docs" / "explanation" / "objective-search.md"
 CLAIMED = {
     frontier.PROOF,
     frontier.MERGED,
