@@ -10,6 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.api import CompileResult
+from mcm_compiler.components.cost_choice import with_cost_model
+from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.partition import LEGALIZATION, Legalization, LowerBound, Partition
 from mcm_compiler.contracts.program import (
@@ -58,7 +60,7 @@ class ExampleTarget:
         return ring_of(3)
 
     def cost_model(self) -> Any:
-        return load_target("mcm4").cost_model()
+        return with_cost_model(load_target("mcm4"), "roofline", user_files(None)).cost_model()
 
     def lower(self, chips: Any, wires: Any) -> Any:
         raise NotImplementedError
