@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import onnx_ir as ir
 
@@ -28,6 +27,7 @@ from mcm_passes.parallelism.row_tiles.row_regions import CACHE_OPS, RowRegion, R
 from mcm_passes.parallelism.row_tiles.tile_rewriting import CutRegion
 from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules
 from mcm_passes.parallelism.rules.operators import attention
+from mcm_passes.parallelism.rules.operators.composing import rule_maker
 
 HEADS = 1
 """Axis of the heads of a cache."""
@@ -53,7 +53,7 @@ CACHE_MAKERS = frozenset(
 
 PACKED_RULE = (
     "com.microsoft::GroupQueryAttention",
-    partial(attention.grouped_query_attention, packed=True),
+    rule_maker(attention.grouped_query_attention, inputs=1, packed=True),
 )
 """Rule by which caches are divided; elsewhere an op with packed operands stays whole."""
 

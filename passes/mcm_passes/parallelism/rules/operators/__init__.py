@@ -21,29 +21,29 @@ from mcm_passes.parallelism.rules.operators import (
     reductions,
     undivided,
 )
+from mcm_passes.parallelism.rules.operators.composing import MICROSOFT_RULES
 
-FAMILIES: dict[str, dict[str, RuleMaker]] = {
-    "elementwise": elementwise.RULES,
-    "reductions": reductions.RULES,
-    "products": products.RULES,
-    "convolutions": convolutions.RULES,
-    "pooling": pooling.RULES,
-    "normalisations": normalisations.RULES,
-    "attention": attention.RULES,
-    "rearranging": rearranging.RULES,
-    "extents": extents.RULES,
-    "indexing": indexing.RULES,
-    "losses": losses.RULES,
-    "batch_only": batch_only.RULES,
-    "undivided": undivided.RULES,
+__all__ = ["FAMILIES", "MICROSOFT_RULES", "ONNX_RULES"]
+
+FAMILIES = {
+    module.__name__.rpartition(".")[2]: module.RULES
+    for module in (
+        elementwise,
+        reductions,
+        products,
+        convolutions,
+        pooling,
+        normalisations,
+        attention,
+        rearranging,
+        extents,
+        indexing,
+        losses,
+        batch_only,
+        undivided,
+    )
 }
 
 ONNX_RULES: dict[str, RuleMaker] = {
     operator: maker for rules in FAMILIES.values() for operator, maker in rules.items()
-}
-
-MICROSOFT_RULES: dict[str, RuleMaker] = {
-    "com.microsoft::GroupQueryAttention": attention.grouped_query_attention,
-    "com.microsoft::MatMulNBits": products.blocked_matmul,
-    "com.microsoft::MultiHeadAttention": attention.multi_head_attention,
 }

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from mcm_compiler.contracts.sharding.rules import RuleMaker, ShardingRule
+from mcm_compiler.contracts.sharding.rules import ShardingRule
 from mcm_compiler.contracts.sharding.templates import rule_for_shapes
-from mcm_passes.parallelism.rules.operators.composing import OpRule, Shape, maker
+from mcm_passes.parallelism.rules.operators.composing import (
+    MICROSOFT_RULES,
+    OpRule,
+    RuleFamily,
+    Shape,
+)
+
+RULES = RuleFamily()
 
 
-@maker(inputs=2)
+@RULES.of("Attention", inputs=2)
 def attention(op: OpRule, query: Shape, key: Shape) -> ShardingRule:
     """`b (h g) s !d, b h !t !d, b h !t v -> b (h g) s v`, or with heads within the last dimension.
 
@@ -38,7 +45,7 @@ def attention(op: OpRule, query: Shape, key: Shape) -> ShardingRule:
 _SIDES = ("left", "right")
 
 
-@maker(inputs=1)
+@MICROSOFT_RULES.of("com.microsoft::GroupQueryAttention", inputs=1)
 def grouped_query_attention(op: OpRule, query: Shape, *, packed: bool = False) -> ShardingRule:
     """As `attention` with heads within the last dimension.
 
@@ -63,7 +70,7 @@ def grouped_query_attention(op: OpRule, query: Shape, *, packed: bool = False) -
     return _with_heads(op, texts, results, heads, all_heads)
 
 
-@maker(inputs=1)
+@MICROSOFT_RULES.of("com.microsoft::MultiHeadAttention", inputs=1)
 def multi_head_attention(op: OpRule, query: Shape) -> ShardingRule:
     """As `attention` with heads within the last dimension, and keys and values like the queries."""
     heads, given = int(op.attributes.get("num_heads", 0)), [*op.inputs, *[None] * 8]
@@ -78,7 +85,7 @@ def multi_head_attention(op: OpRule, query: Shape) -> ShardingRule:
     return _with_heads(op, texts, ["b !s (h v)", "b h !u !d", "b h !u v"], heads, heads)
 
 
-@maker()
+@RULES.of("LinearAttention")
 def linear_attention(op: OpRule) -> ShardingRule:
     """`b !t (h g !k), b !t (h !k), b !t (h v) -> b !t (h g v)` with a state `b h !k v`."""
     heads = int(op.attributes["kv_num_heads"])
@@ -101,7 +108,7 @@ def _with_heads(
     return op.spelled(texts, results, {"h": heads, "g": all_heads // heads})
 
 
-@maker(inputs=1)
+@RULES.of("RotaryEmbedding", inputs=1)
 def rotary(op: OpRule, image: Shape) -> ShardingRule:
     """`b h s !d, b s !r, b s !r -> b h s !d`, or tables over positions `!p !r` that `b s` names."""
     sizes: dict[str, int] = {}
@@ -120,15 +127,7 @@ def rotary(op: OpRule, image: Shape) -> ShardingRule:
     return ShardingRule(made.factors, made.inputs + left_out, made.outputs)
 
 
-@maker()
+@RULES.of("CausalConvWithState")
 def causal_convolution(op: OpRule) -> ShardingRule:
     """`b c !l, c 1 !k, c, b c !p -> b c !l, b c !p`: every channel on its own."""
     return op.spelled(["b c !l", "c 1 !k", "c", "b c !p"], ["b c !l", "b c !p"])
-
-
-RULES: dict[str, RuleMaker] = {
-    "Attention": attention,
-    "LinearAttention": linear_attention,
-    "RotaryEmbedding": rotary,
-    "CausalConvWithState": causal_convolution,
-}

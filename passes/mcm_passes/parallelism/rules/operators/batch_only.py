@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from mcm_compiler.contracts.sharding.rules import RuleMaker, ShardingRule
-from mcm_passes.parallelism.rules.operators.composing import OpRule, Shape, maker
+from mcm_compiler.contracts.sharding.rules import ShardingRule
+from mcm_passes.parallelism.rules.operators.composing import OpRule, RuleFamily, Shape
+
+RULES = RuleFamily()
 
 
-@maker()
+@RULES.of("LSTM", "GRU", "RNN")
 def recurrent(op: OpRule) -> ShardingRule:
     """`!t b !i, d !g !i, d !g !h, d !k, b, d b !h -> !t d b !h, d b !h`.
 
@@ -24,31 +26,21 @@ def recurrent(op: OpRule) -> ShardingRule:
     return op.spelled(texts, [states, state, state])
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("STFT", inputs=1, outputs=1)
 def spectrum(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """STFT `b !l !k, _, _, _ -> b !f !u !c`."""
     batch = op.dim(shape[0])
     return op.rule([[batch, *op.all_needed(shape[1:])]], [[batch, *op.all_needed(out[1:])]])
 
 
-@maker(inputs=1)
-def words(op: OpRule, shape: Shape) -> ShardingRule:
+@RULES.of("TfIdfVectorizer", inputs=1, outputs=1)
+def words(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """TfIdfVectorizer `n !c -> n !m`; one row alone is whole."""
-    return spectrum(op.facts) if len(shape) == 2 else op.whole()
+    return spectrum(op, shape, out) if len(shape) == 2 else op.whole()
 
 
-@maker(outputs=1)
+@RULES.of("AffineGrid", outputs=1)
 def affine_grid(op: OpRule, out: Shape) -> ShardingRule:
     """`n !i !j, _ -> n !y !x !k`: coordinates run over the whole grid."""
     places = " ".join(f"!y{axis}" for axis in range(len(out) - 2))
     return op.spelled(["n !i !j", "_"], [f"n {places} !k"])
-
-
-RULES: dict[str, RuleMaker] = {
-    "LSTM": recurrent,
-    "GRU": recurrent,
-    "RNN": recurrent,
-    "STFT": spectrum,
-    "AffineGrid": affine_grid,
-    "TfIdfVectorizer": words,
-}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from mcm_compiler.contracts.sharding import rules
 from mcm_compiler.contracts.sharding.templates import ordered_rule, rule_for_shapes
@@ -124,28 +123,45 @@ def whole(facts: rules.OpFacts) -> rules.ShardingRule:
     return op.rule(*sides)
 
 
-def maker(
-    inputs: int = 0, outputs: int = 0
-) -> Callable[[Callable[..., rules.ShardingRule]], Callable[..., rules.ShardingRule]]:
-    """Decorator of a function from an `OpRule` to a rule; without shapes it needs, `whole`.
+Made = TypeVar("Made", bound=Callable[..., rules.ShardingRule])
 
-    The function gets the shapes behind the op, those of operands first.
+
+def rule_maker(
+    made: Callable[..., rules.ShardingRule], inputs: int = 0, outputs: int = 0, **options: Any
+) -> rules.RuleMaker:
+    """The maker of rules by a function of an `OpRule`; without shapes it needs, they are `whole`.
 
     Args:
+        made: gets the shapes behind the op, those of operands first.
         inputs: how many operands, from the first on.
         outputs: how many results, from the first on.
+        options: further arguments.
     """
 
-    def decorate(made: Callable[..., rules.ShardingRule]) -> Callable[..., rules.ShardingRule]:
-        @wraps(made)
-        def make(facts: rules.OpFacts, **options: Any) -> rules.ShardingRule:
-            shapes = facts.input_shapes[:inputs] + facts.output_shapes[:outputs]
-            return whole(facts) if None in shapes else made(OpRule(facts), *shapes, **options)
+    def make(facts: rules.OpFacts) -> rules.ShardingRule:
+        shapes = facts.input_shapes[:inputs] + facts.output_shapes[:outputs]
+        return whole(facts) if None in shapes else made(OpRule(facts), *shapes, **options)
 
-        return make
+    return make
 
-    return decorate
 
+class RuleFamily(dict[str, rules.RuleMaker]):
+    """Rule makers by operator."""
+
+    def of(
+        self, *operators: str, inputs: int = 0, outputs: int = 0, **options: Any
+    ) -> Callable[[Made], Made]:
+        """Decorator of the function that makes the rules of some operators; see `rule_maker`."""
+
+        def add(made: Made) -> Made:
+            self.update(dict.fromkeys(operators, rule_maker(made, inputs, outputs, **options)))
+            return made
+
+        return add
+
+
+MICROSOFT_RULES = RuleFamily()
+"""Of operators of onnxruntime's own domain, from several files."""
 
 _NAMES = {1: "x", 2: "yx", 3: "zyx"}
 

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
-from mcm_compiler.contracts.sharding.rules import Dim, FactorKind, RuleMaker, ShardingRule
+from mcm_compiler.contracts.sharding.rules import Dim, FactorKind, ShardingRule
 from mcm_passes.parallelism.rules.operators.composing import (
     PASS,
     REDUCE,
     REPLICATE,
     OpRule,
+    RuleFamily,
     Shape,
-    maker,
     window_dims,
     windows,
 )
 
+RULES = RuleFamily()
 
-@maker()
+
+@RULES.of("Conv", by_channel={2: True})
+@RULES.of("ConvInteger", by_channel={2: False, 3: True})
+@RULES.of(
+    "QLinearConv",
+    by_channel={1: False, 2: False, 4: True, 5: True, 6: False, 7: False, 8: True},
+    at=3,
+    contracted=REPLICATE,
+)
 def conv(
     op: OpRule, by_channel: Mapping[int, bool], at: int = 1, contracted: FactorKind = REDUCE
 ) -> ShardingRule:
@@ -57,7 +65,7 @@ def _per_channel(shape: Shape | None, m: Dim) -> list[Dim] | None:
     return [() if size == 1 else m for size in shape]
 
 
-@maker(inputs=2, outputs=1)
+@RULES.of("ConvTranspose", inputs=2, outputs=1)
 def conv_transpose(op: OpRule, image: Shape, weight: Shape, out: Shape) -> ShardingRule:
     """`n c+ !y !x, c+ m !i !j, m -> n m !v !u`; with groups, `(g c+)` and `(g m)`."""
     groups = int(op.attributes.get("group", 1))
@@ -77,7 +85,7 @@ def conv_transpose(op: OpRule, image: Shape, weight: Shape, out: Shape) -> Shard
     return op.rule(inputs, [[n, g + m, *after]])
 
 
-@maker(inputs=2, outputs=1)
+@RULES.of("DeformConv", inputs=2, outputs=1)
 def deform_conv(op: OpRule, image: Shape, weight: Shape, out: Shape) -> ShardingRule:
     """`n !c !y !x, m !d !i !j, n !o v u, m, n !k v u -> n m v u`: offsets may reach anywhere."""
     offset = op.inputs[2]
@@ -99,17 +107,3 @@ def deform_conv(op: OpRule, image: Shape, weight: Shape, out: Shape) -> Sharding
         mask = op.inputs[4]
         inputs.append(None if mask is None else [n, op.needed(mask[1]), *places])
     return op.rule(inputs, [[n, m, *places]])
-
-
-RULES: dict[str, RuleMaker] = {
-    "Conv": partial(conv, by_channel={2: True}),
-    "ConvInteger": partial(conv, by_channel={2: False, 3: True}),
-    "QLinearConv": partial(
-        conv,
-        by_channel={1: False, 2: False, 4: True, 5: True, 6: False, 7: False, 8: True},
-        at=3,
-        contracted=REPLICATE,
-    ),
-    "ConvTranspose": conv_transpose,
-    "DeformConv": deform_conv,
-}

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from mcm_compiler.contracts.sharding.rules import RuleMaker, ShardingRule
+from mcm_compiler.contracts.sharding.rules import ShardingRule
 from mcm_compiler.graph.op_classes import ELEMENTWISE_OPS
-from mcm_passes.parallelism.rules.operators.composing import PASS, REPLICATE, OpRule, Shape, maker
+from mcm_passes.parallelism.rules.operators.composing import (
+    PASS,
+    REPLICATE,
+    OpRule,
+    RuleFamily,
+    Shape,
+)
+
+RULES = RuleFamily()
 
 BROADCAST = ELEMENTWISE_OPS | {"BitCast", "RegexFullMatch", "StringConcat", "SwiGLU"}
 """Ops that work element by element; those with another rule below are the exceptions."""
@@ -13,7 +21,7 @@ FIRST_ONLY = ("CastLike", "Clip")
 """Ops whose other operands are one element, or are read for their type alone."""
 
 
-@maker(outputs=1)
+@RULES.of(*(name for name in sorted(BROADCAST) if "." not in name), outputs=1)
 def broadcast(op: OpRule, out: Shape) -> ShardingRule:
     """`*, * -> *`; a size that is unknown in one operand alone might be 1, so it stays whole."""
     shapes = op.inputs
@@ -40,13 +48,13 @@ def _aligned(result: list[tuple[int, ...]], shape: Shape) -> list[tuple[int, ...
     return [() if size == 1 else result[skipped + axis] for axis, size in enumerate(shape)]
 
 
-@maker(inputs=1)
+@RULES.of(*FIRST_ONLY, inputs=1)
 def first_only(op: OpRule, shape: Shape) -> ShardingRule:
     """`*, _, _ -> *`."""
     return op.same_shape(shape)
 
 
-@maker(inputs=1)
+@RULES.of("Dropout", inputs=1)
 def dropout(op: OpRule, shape: Shape) -> ShardingRule:
     """`*, _, _ -> *, *`; where it draws (training mode), each device draws for its part.
 
@@ -59,7 +67,7 @@ def dropout(op: OpRule, shape: Shape) -> ShardingRule:
     return op.same_shape(shape)
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("QuantizeLinear", "DequantizeLinear", inputs=1, outputs=1)
 def quantize(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """Scales and zero points per tensor, per index of `axis`, or per block along it."""
     scale = op.inputs[1]
@@ -89,12 +97,3 @@ def quantize(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
             scale_dims = [() for _ in scale]
     rest = [None if s is None else scale_dims for s in op.inputs[1:]]
     return op.rule([dims, *rest], [dims])
-
-
-RULES: dict[str, RuleMaker] = {
-    **{operator: broadcast for operator in sorted(BROADCAST) if "." not in operator},
-    **dict.fromkeys(FIRST_ONLY, first_only),
-    "Dropout": dropout,
-    "QuantizeLinear": quantize,
-    "DequantizeLinear": quantize,
-}

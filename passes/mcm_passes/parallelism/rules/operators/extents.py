@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from mcm_compiler.contracts.sharding.rules import Dim, RuleMaker, ShardingRule
+from mcm_compiler.contracts.sharding.rules import Dim, ShardingRule
 from mcm_passes.parallelism.rules.operators.composing import (
     BLOCKED,
     PASS,
     REPLICATE,
     OpRule,
+    RuleFamily,
     Shape,
-    maker,
 )
 
+RULES = RuleFamily()
 
-@maker(outputs=1)
+
+@RULES.of("Concat", outputs=1)
 def concat(op: OpRule, out: Shape) -> ShardingRule:
     """`a d, a d -> a (!c d)`: every device joins its part of each operand.
 
@@ -35,7 +37,7 @@ def concat(op: OpRule, out: Shape) -> ShardingRule:
     return op.rule([_with(dims, axis, piece) for piece in pieces], [_with(dims, axis, joined)])
 
 
-@maker(inputs=1)
+@RULES.of("Split", inputs=1)
 def split(op: OpRule, shape: Shape) -> ShardingRule:
     """`a (!c d), _ -> a d, a d`: every device has its part of each result; as `concat`."""
     if any(s is None for s in op.outputs):
@@ -78,7 +80,7 @@ def _with(dims: list[Dim], axis: int, dim: Dim) -> list[Dim]:
     return [*dims[:axis], dim, *dims[axis + 1 :]]
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("Slice", inputs=1, outputs=1)
 def take(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """Slice: dimensions that are kept from end to end pass.
 
@@ -145,7 +147,7 @@ def _partly(
     return op.rule([dims], [result])
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("Pad", inputs=1, outputs=1)
 def pad(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """Dimensions that are not padded pass, others are needed whole."""
     pads = op.listed(1, "pads")
@@ -158,14 +160,14 @@ def pad(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     return _partly(op, shape, out, [axis not in changed for axis in range(len(shape))])
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("CenterCropPad", inputs=1, outputs=1)
 def crop_or_pad(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """CenterCropPad: dimensions that keep their size pass, others are needed whole."""
     same = [s is not None and s == o for s, o in zip(shape, out, strict=True)]
     return _partly(op, shape, out, same)
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("Resize", "Upsample", inputs=1, outputs=1)
 def resize(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """Dimensions that are scaled by exactly 1 pass, others are needed whole."""
     scales = op.constants.get(2 if op.facts.op_type == "Resize" and op.facts.version > 10 else 1)
@@ -185,7 +187,7 @@ def resize(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     return _partly(op, shape, out, [axis not in scaled for axis in range(len(shape))])
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("Expand", inputs=1, outputs=1)
 def expand(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """`1 n -> a n`: every device makes its part of the copies."""
     if len(shape) > len(out):
@@ -203,7 +205,7 @@ def expand(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     return op.rule([dims], [result])
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("Tile", inputs=1, outputs=1)
 def tile(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """`a, _ -> (r a)`: copies are the major factor."""
     if None in out or None in shape or 0 in shape:
@@ -214,21 +216,7 @@ def tile(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     return op.rule([dims], [[c + d for c, d in zip(copies, dims, strict=True)]])
 
 
-@maker(outputs=1)
+@RULES.of("ConstantOfShape", outputs=1)
 def filled(op: OpRule, out: Shape) -> ShardingRule:
     """`_ -> a b`: every device fills its part."""
     return op.rule([None], [op.dims(out)])
-
-
-RULES: dict[str, RuleMaker] = {
-    "Concat": concat,
-    "Split": split,
-    "Slice": take,
-    "Pad": pad,
-    "CenterCropPad": crop_or_pad,
-    "Resize": resize,
-    "Upsample": resize,
-    "Expand": expand,
-    "Tile": tile,
-    "ConstantOfShape": filled,
-}

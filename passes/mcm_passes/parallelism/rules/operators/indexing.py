@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from mcm_compiler.contracts.sharding.rules import Dim, RuleMaker, ShardingRule
+from mcm_compiler.contracts.sharding.rules import Dim, ShardingRule
 from mcm_passes.parallelism.rules.operators.composing import (
     PASS,
     REDUCE,
     REPLICATE,
     OpRule,
+    RuleFamily,
     Shape,
-    maker,
 )
 
+RULES = RuleFamily()
 
-@maker(inputs=2)
+
+@RULES.of("Gather", inputs=2)
 def gather(op: OpRule, data: Shape, indices: Shape) -> ShardingRule:
     """`v+ d, i -> i d`: with part of the rows, a device gives zeros for the indices of others.
 
@@ -26,7 +28,7 @@ def gather(op: OpRule, data: Shape, indices: Shape) -> ShardingRule:
     return op.rule([dims, at], [dims[:axis] + at + dims[axis + 1 :]])
 
 
-@maker(inputs=2)
+@RULES.of("GatherElements", inputs=2)
 def gather_elements(op: OpRule, data: Shape, indices: Shape) -> ShardingRule:
     """`a !v, a i -> a i`; other dimensions pass where the indices cover them all."""
     axis = op.axis(0, len(data))
@@ -49,7 +51,7 @@ def _covered(op: OpRule, data: Shape, indices: Shape, axis: int) -> tuple[list[D
     return dims, at
 
 
-@maker(inputs=2)
+@RULES.of("GatherND", inputs=2)
 def gather_nd(op: OpRule, data: Shape, indices: Shape) -> ShardingRule:
     """`b !v d, b i !k -> b i d`: the last dimension of the indices says how many are indexed."""
     if indices[-1] is None:
@@ -61,14 +63,14 @@ def gather_nd(op: OpRule, data: Shape, indices: Shape) -> ShardingRule:
     return op.rule([dims, at], [at[:-1] + dims[indexed:]])
 
 
-@maker(inputs=2)
+@RULES.of("ScatterElements", "Scatter", inputs=2)
 def scatter_elements(op: OpRule, data: Shape, indices: Shape) -> ShardingRule:
     """`a !v, a !i, a !i -> a !v`; other dimensions pass where the indices cover them all."""
     dims, at = _covered(op, data, indices, op.axis(0, len(data)))
     return op.rule([dims, at, at], [dims])
 
 
-@maker(inputs=2)
+@RULES.of("ScatterND", inputs=2)
 def scatter_nd(op: OpRule, data: Shape, indices: Shape) -> ShardingRule:
     """`!v d, !i !k, !i d -> !v d`: what the indices do not address passes."""
     if indices[-1] is None:
@@ -79,7 +81,7 @@ def scatter_nd(op: OpRule, data: Shape, indices: Shape) -> ShardingRule:
     return op.rule([dims, at, at[:-1] + dims[indexed:]], [dims])
 
 
-@maker(inputs=2)
+@RULES.of("TensorScatter", inputs=2)
 def tensor_scatter(op: OpRule, cache: Shape, update: Shape) -> ShardingRule:
     """`b h !t d, b h !s d, b -> b h !t d`: a cache that is written along `axis`."""
     axis = op.axis(-2, len(cache))
@@ -90,7 +92,7 @@ def tensor_scatter(op: OpRule, cache: Shape, update: Shape) -> ShardingRule:
     return op.rule([dims, new, *starts], [dims])
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("OneHot", inputs=1, outputs=1)
 def one_hot(op: OpRule, indices: Shape, out: Shape) -> ShardingRule:
     """`i, _, _ -> i !c`: the classes stand along a new dimension at `axis`."""
     axis = op.axis(-1, len(out))
@@ -99,13 +101,13 @@ def one_hot(op: OpRule, indices: Shape, out: Shape) -> ShardingRule:
     return op.rule([dims], [[*dims[:axis], classes, *dims[axis:]]])
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("TopK", inputs=1, outputs=1)
 def top_k(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """`a !n, _ -> a !k, a !k`."""
     return _chosen(op, shape, out, op.axis(-1, len(shape)))
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("Compress", inputs=1, outputs=1)
 def compress(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """`a !n, _ -> a !m` along `axis`; without one, all is flattened and needed whole."""
     if "axis" not in op.attributes:
@@ -120,7 +122,7 @@ def _chosen(op: OpRule, shape: Shape, out: Shape, axis: int) -> ShardingRule:
     return op.rule([dims], [kept] * len(op.outputs))
 
 
-@maker(inputs=1)
+@RULES.of("ReverseSequence", inputs=1)
 def reverse_sequence(op: OpRule, shape: Shape) -> ShardingRule:
     """`!t b d, b -> !t b d`: the length of each sequence says how much of it is reversed."""
     time = op.axis(0, len(shape), "time_axis")
@@ -129,23 +131,7 @@ def reverse_sequence(op: OpRule, shape: Shape) -> ShardingRule:
     return op.rule([dims, [dims[batch]]], [dims])
 
 
-@maker(inputs=1)
+@RULES.of("Trilu", inputs=1)
 def triangle(op: OpRule, shape: Shape) -> ShardingRule:
     """`* !n !m, _ -> * !n !m`."""
     return op.same_shape(shape, range(len(shape) - 2, len(shape)))
-
-
-RULES: dict[str, RuleMaker] = {
-    "Gather": gather,
-    "GatherElements": gather_elements,
-    "GatherND": gather_nd,
-    "ScatterElements": scatter_elements,
-    "Scatter": scatter_elements,
-    "ScatterND": scatter_nd,
-    "TensorScatter": tensor_scatter,
-    "OneHot": one_hot,
-    "TopK": top_k,
-    "Compress": compress,
-    "ReverseSequence": reverse_sequence,
-    "Trilu": triangle,
-}

@@ -8,12 +8,14 @@ from mcm_passes.parallelism.rules.operators.composing import (
     REDUCE,
     REPLICATE,
     OpRule,
+    RuleFamily,
     Shape,
-    maker,
 )
 
+RULES = RuleFamily()
 
-@maker(inputs=1)
+
+@RULES.of("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", inputs=1)
 def loss(op: OpRule, scores: Shape) -> rules.ShardingRule:
     """`n+mean !c, n+mean, _ -> []`, with `reduction` none `n !c, n, _ -> n`.
 
@@ -40,9 +42,3 @@ def loss(op: OpRule, scores: Shape) -> rules.ShardingRule:
     if len(op.outputs) > 1:
         results.append(dims)
     return op.rule([dims, labels], results)
-
-
-RULES: dict[str, rules.RuleMaker] = {
-    "SoftmaxCrossEntropyLoss": loss,
-    "NegativeLogLikelihoodLoss": loss,
-}

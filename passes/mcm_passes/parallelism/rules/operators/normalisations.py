@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from mcm_compiler.contracts.sharding.rules import Dim, RuleMaker, ShardingRule
-from mcm_passes.parallelism.rules.operators.composing import PASS, REPLICATE, OpRule, Shape, maker
+from mcm_compiler.contracts.sharding.rules import Dim, ShardingRule
+from mcm_passes.parallelism.rules.operators.composing import (
+    PASS,
+    REPLICATE,
+    OpRule,
+    RuleFamily,
+    Shape,
+)
+
+RULES = RuleFamily()
 
 
-@maker(inputs=1)
+@RULES.of("Softmax", "LogSoftmax", "Hardmax", inputs=1)
 def softmax(op: OpRule, shape: Shape) -> ShardingRule:
     """`* !n -> * !n`; before opset 13, all dimensions from `axis` on are one."""
     if op.facts.version >= 13:
@@ -14,26 +22,26 @@ def softmax(op: OpRule, shape: Shape) -> ShardingRule:
     return op.same_shape(shape, range(op.axis(1, len(shape)), len(shape)))
 
 
-@maker(inputs=1)
+@RULES.of("LpNormalization", inputs=1)
 def lp(op: OpRule, shape: Shape) -> ShardingRule:
     """`a !n -> a !n` along `axis`."""
     return op.same_shape(shape, {op.axis(-1, len(shape))})
 
 
-@maker(inputs=1)
+@RULES.of("LRN", inputs=1)
 def local_response(op: OpRule, shape: Shape) -> ShardingRule:
     """`n !c y x -> n !c y x`: a window over the channels."""
     return op.same_shape(shape, {1})
 
 
-@maker(inputs=1)
+@RULES.of("MeanVarianceNormalization", inputs=1)
 def mean_variance(op: OpRule, shape: Shape) -> ShardingRule:
     """The dimensions `axes` are needed whole."""
     axes = op.attributes.get("axes", (0, 2, 3))
     return op.same_shape(shape, {int(a) % len(shape) for a in axes})
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("DFT", inputs=1, outputs=1)
 def fourier(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """DFT `a !n !k, _, _ -> a !m !l`, where the last dimension holds the complex parts."""
     given = op.constants.get(2)
@@ -49,7 +57,7 @@ def fourier(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     return op.rule([dims], [made])
 
 
-@maker(inputs=1)
+@RULES.of("LayerNormalization", "RMSNormalization", inputs=1)
 def layer(op: OpRule, shape: Shape) -> ShardingRule:
     """`* !n, !n, !n -> * !n, * 1, * 1`, where `n` are the dimensions from `axis` on."""
     axis = op.axis(-1, len(shape))
@@ -66,7 +74,7 @@ def layer(op: OpRule, shape: Shape) -> ShardingRule:
     return op.rule([dims, *map(scale, op.inputs[1:])], outputs)
 
 
-@maker(inputs=1)
+@RULES.of("BatchNormalization", inputs=1)
 def batch(op: OpRule, shape: Shape) -> ShardingRule:
     """`n c y x, c, c, c, c -> n c y x`; in training all but the channels are needed whole."""
     training = bool(op.attributes.get("training_mode", 0)) or len(op.outputs) > 1
@@ -79,7 +87,7 @@ def batch(op: OpRule, shape: Shape) -> ShardingRule:
     return op.rule([dims, *[channels] * 4], outputs)
 
 
-@maker(inputs=1)
+@RULES.of("InstanceNormalization", inputs=1)
 def instance(op: OpRule, shape: Shape) -> ShardingRule:
     """`n c !y !x, c, c -> n c !y !x`."""
     dims = [
@@ -89,7 +97,7 @@ def instance(op: OpRule, shape: Shape) -> ShardingRule:
     return op.rule([dims, [dims[1]], [dims[1]]], [dims])
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("GroupNormalization", inputs=1, outputs=1)
 def group(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """`n (g !c) !y !x, (g !c), (g !c) -> n (g !c) !y !x`; scales are per group before opset 21."""
     groups = int(op.attributes.get("num_groups", 1))
@@ -99,19 +107,3 @@ def group(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     scale = "g" if op.facts.version < 21 else "(g !c)"
     image = f"n (g !c) {spatial}"
     return op.spelled([image, scale, scale], [image], {"g": groups})
-
-
-RULES: dict[str, RuleMaker] = {
-    "DFT": fourier,
-    "Softmax": softmax,
-    "LogSoftmax": softmax,
-    "Hardmax": softmax,
-    "LpNormalization": lp,
-    "LRN": local_response,
-    "MeanVarianceNormalization": mean_variance,
-    "LayerNormalization": layer,
-    "RMSNormalization": layer,
-    "BatchNormalization": batch,
-    "InstanceNormalization": instance,
-    "GroupNormalization": group,
-}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from mcm_compiler.contracts.sharding.rules import RuleMaker, ShardingRule
+from mcm_compiler.contracts.sharding.rules import ShardingRule
 from mcm_passes.parallelism.rules.operators.composing import (
     OpRule,
+    RuleFamily,
     Shape,
-    maker,
     window_dims,
     windows,
 )
 
+RULES = RuleFamily()
 
-@maker(inputs=1, outputs=1)
+
+@RULES.of("MaxPool", "AveragePool", "LpPool", inputs=1, outputs=1)
 def pool(op: OpRule, image: Shape, out: Shape) -> ShardingRule:
     """`n c y~ x~ -> n c y~ x~`; whole with indices, which count through the whole tensor."""
     kernel = op.attributes.get("kernel_shape")
@@ -23,14 +25,14 @@ def pool(op: OpRule, image: Shape, out: Shape) -> ShardingRule:
     return op.rule([first + before], [first + after])
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("Col2Im", inputs=1, outputs=1)
 def columns_to_image(op: OpRule, columns: Shape, out: Shape) -> ShardingRule:
     """Col2Im `n (c !k) !l, _, _ -> n c !y !x`: blocks overlap."""
     places = " ".join(f"!s{axis}" for axis in range(len(out) - 2))
     return op.spelled(["n (c !k) !l", "_", "_"], [f"n c {places}"])
 
 
-@maker(inputs=1)
+@RULES.of("GridSample", inputs=1)
 def grid_sample(op: OpRule, image: Shape) -> ShardingRule:
     """`n c !y !x, n v u !k -> n c v u`: a place may read anywhere of its image."""
     read = " ".join(f"!y{axis}" for axis in range(len(image) - 2))
@@ -38,24 +40,7 @@ def grid_sample(op: OpRule, image: Shape) -> ShardingRule:
     return op.spelled([f"n c {read}", f"n {places} !k"], [f"n c {places}"])
 
 
-@maker()
-def region_align(op: OpRule) -> ShardingRule:
+@RULES.of("MaxRoiPool", "RoiAlign")
+def regions(op: OpRule) -> ShardingRule:
     """`!n c !y !x, r !k, r -> r c !v !u`: a region names its image."""
     return op.spelled(["!n c !y !x", "r !k", "r"], ["r c !v !u"])
-
-
-@maker()
-def region_pool(op: OpRule) -> ShardingRule:
-    """`!n c !y !x, r !k -> r c !v !u`."""
-    return op.spelled(["!n c !y !x", "r !k"], ["r c !v !u"])
-
-
-RULES: dict[str, RuleMaker] = {
-    "MaxPool": pool,
-    "AveragePool": pool,
-    "LpPool": pool,
-    "Col2Im": columns_to_image,
-    "GridSample": grid_sample,
-    "RoiAlign": region_align,
-    "MaxRoiPool": region_pool,
-}

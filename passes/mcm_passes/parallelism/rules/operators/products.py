@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
-from mcm_compiler.contracts.sharding.rules import Dim, RuleMaker, ShardingRule
+from mcm_compiler.contracts.sharding.rules import Dim, ShardingRule
 from mcm_compiler.contracts.sharding.templates import Shape, rule_for_shapes
-from mcm_passes.parallelism.rules.operators.composing import PASS, REDUCE, OpRule, maker
+from mcm_passes.parallelism.rules.operators.composing import (
+    MICROSOFT_RULES,
+    PASS,
+    REDUCE,
+    OpRule,
+    RuleFamily,
+)
+
+RULES = RuleFamily()
 
 
-@maker()
+@RULES.of("MatMul")
+@RULES.of("MatMulInteger", scales={2: "m", 3: "n"})
+@RULES.of("QLinearMatMul", second=3, k="!k", scales={1: "m", 2: "m", 4: "n", 5: "n", 6: "", 7: ""})
 def matmul(
     op: OpRule, second: int = 1, k: str = "k+", scales: Mapping[int, str] | None = None
 ) -> ShardingRule:
@@ -46,7 +55,7 @@ def matmul(
     return rule_for_shapes(f"{', '.join(texts)} -> {result}", op.inputs, op.outputs)
 
 
-@maker(inputs=2, outputs=1)
+@MICROSOFT_RULES.of("com.microsoft::MatMulNBits", inputs=2, outputs=1)
 def blocked_matmul(op: OpRule, left: Shape, packed: Shape, made: Shape) -> ShardingRule:
     """`* k, n g x, n g, n z, k, n -> * n`; scales and zero points may be flat.
 
@@ -71,7 +80,7 @@ _ORDER = 4
 """Operand of `MatMulNBits` with the group of each of its rows."""
 
 
-@maker()
+@RULES.of("Gemm")
 def gemm(op: OpRule) -> ShardingRule:
     """`m k+, k+ n, m n -> m n` with either product operand transposed; the third broadcasts."""
     a = "k+ m" if op.attributes.get("transA", 0) else "m k+"
@@ -83,7 +92,7 @@ def gemm(op: OpRule) -> ShardingRule:
     return rule_for_shapes(f"{', '.join(texts)} -> m n", op.inputs, op.outputs)
 
 
-@maker()
+@RULES.of("Einsum")
 def einsum(op: OpRule) -> ShardingRule:
     """Rule of the equation; indices that occur twice in an operand are needed whole."""
     equation = str(op.attributes.get("equation", "")).replace(" ", "")
@@ -150,14 +159,3 @@ class _Contraction:
         if free < 0 or (free and not dots):
             return None
         return [*before, *(str(i) for i in range(free, 0, -1)), *after]
-
-
-RULES: dict[str, RuleMaker] = {
-    "MatMul": matmul,
-    "MatMulInteger": partial(matmul, scales={2: "m", 3: "n"}),
-    "QLinearMatMul": partial(
-        matmul, second=3, k="!k", scales={1: "m", 2: "m", 4: "n", 5: "n", 6: "", 7: ""}
-    ),
-    "Gemm": gemm,
-    "Einsum": einsum,
-}

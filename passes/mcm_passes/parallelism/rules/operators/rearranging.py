@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 
-from mcm_compiler.contracts.sharding.rules import Dim, RuleMaker, ShardingRule
-from mcm_passes.parallelism.rules.operators.composing import BLOCKED, OpRule, Shape, maker
+from mcm_compiler.contracts.sharding.rules import Dim, ShardingRule
+from mcm_passes.parallelism.rules.operators.composing import BLOCKED, OpRule, RuleFamily, Shape
+
+RULES = RuleFamily()
 
 
-@maker(inputs=1)
+@RULES.of("Transpose", inputs=1)
 def transpose(op: OpRule, shape: Shape) -> ShardingRule:
     """`a b -> b a`."""
     order = op.attributes.get("perm") or tuple(reversed(range(len(shape))))
@@ -18,7 +19,7 @@ def transpose(op: OpRule, shape: Shape) -> ShardingRule:
     return op.rule([dims], [[dims[axis] for axis in order]])
 
 
-@maker(inputs=1, outputs=1)
+@RULES.of("Reshape", inputs=1, outputs=1)
 def reshape(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """`(a b) c -> a (b c)`: factors are what the two shapes have in common, major to minor."""
     sizes = _settled(shape, out, op.constants.get(1, ()))
@@ -137,7 +138,7 @@ def _products(side: _Side) -> Iterator[tuple[int, int]]:
         yield axis + 1, product
 
 
-@maker(inputs=1)
+@RULES.of("Squeeze", inputs=1)
 def squeeze(op: OpRule, shape: Shape) -> ShardingRule:
     """`a 1 b -> a b`."""
     axes = op.listed(1, "axes")
@@ -153,7 +154,7 @@ def squeeze(op: OpRule, shape: Shape) -> ShardingRule:
     return op.rule([dims], [result])
 
 
-@maker(inputs=1)
+@RULES.of("Unsqueeze", inputs=1)
 def unsqueeze(op: OpRule, shape: Shape) -> ShardingRule:
     """`a b -> a 1 b`."""
     axes = op.listed(1, "axes")
@@ -167,7 +168,7 @@ def unsqueeze(op: OpRule, shape: Shape) -> ShardingRule:
     return op.rule([dims], [result])
 
 
-@maker(inputs=1)
+@RULES.of("Flatten", inputs=1)
 def flatten(op: OpRule, shape: Shape) -> ShardingRule:
     """`a b c -> (a b) c`; a product is divided along its major factor."""
     axis = op.axis(1, len(shape))
@@ -176,7 +177,8 @@ def flatten(op: OpRule, shape: Shape) -> ShardingRule:
     return op.rule([dims], [merged])
 
 
-@maker()
+@RULES.of("DepthToSpace", to_depth=False)
+@RULES.of("SpaceToDepth", to_depth=True)
 def pixels(op: OpRule, to_depth: bool) -> ShardingRule:
     """DepthToSpace `n (!i !j c) y x -> n c (y !i) (x !j)`, and its inverse, in both modes."""
     deep = op.outputs[0] if to_depth else op.inputs[0]
@@ -190,14 +192,3 @@ def pixels(op: OpRule, to_depth: bool) -> ShardingRule:
     depth = [n, c + i + j if rows_first else i + j + c, y, x]
     space = [n, c, y + i, x + j]
     return op.rule([space], [depth]) if to_depth else op.rule([depth], [space])
-
-
-RULES: dict[str, RuleMaker] = {
-    "Transpose": transpose,
-    "Reshape": reshape,
-    "Flatten": flatten,
-    "Squeeze": squeeze,
-    "Unsqueeze": unsqueeze,
-    "DepthToSpace": partial(pixels, to_depth=False),
-    "SpaceToDepth": partial(pixels, to_depth=True),
-}

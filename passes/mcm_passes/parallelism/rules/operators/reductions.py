@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from mcm_compiler.contracts.sharding.rules import Dim, Reduction, RuleMaker, ShardingRule
+from mcm_compiler.contracts.sharding.rules import Dim, Reduction, ShardingRule
 from mcm_passes.parallelism.rules.operators.composing import (
     PASS,
     REDUCE,
     REPLICATE,
     OpRule,
+    RuleFamily,
     Shape,
-    maker,
 )
 
+RULES = RuleFamily()
 
-@maker(inputs=1, outputs=1)
+
+@RULES.of("ReduceSum", "ReduceL1", "ReduceSumSquare", inputs=1, outputs=1, reduction="sum")
+@RULES.of("ReduceMean", inputs=1, outputs=1, reduction="mean")
+@RULES.of("ReduceMax", inputs=1, outputs=1, reduction="max")
+@RULES.of("ReduceMin", inputs=1, outputs=1, reduction="min")
+@RULES.of("ReduceProd", inputs=1, outputs=1, reduction="prod")
+@RULES.of("ReduceL2", "ReduceLogSum", "ReduceLogSumExp", inputs=1, outputs=1, reduction=None)
 def reduce(op: OpRule, shape: Shape, out: Shape, reduction: Reduction | None) -> ShardingRule:
     """`a k+ -> a`; without an operator for partial results (a norm), the axis is needed whole."""
     axes = op.listed(1, "axes")
@@ -30,7 +35,7 @@ def reduce(op: OpRule, shape: Shape, out: Shape, reduction: Reduction | None) ->
     return _along(op, shape, reduced, keep, reduction)
 
 
-@maker(inputs=1)
+@RULES.of("ArgMax", "ArgMin", inputs=1)
 def arg_extreme(op: OpRule, shape: Shape) -> ShardingRule:
     """`a !k -> a`: an index says nothing without the value it was found with."""
     axis = int(op.attributes.get("axis", 0)) % len(shape)
@@ -53,43 +58,23 @@ def _along(
     return op.rule([dims], [result])
 
 
-@maker(inputs=1)
+@RULES.of("GlobalAveragePool", inputs=1, reduction="mean")
+@RULES.of("GlobalMaxPool", inputs=1, reduction="max")
+@RULES.of("GlobalLpPool", inputs=1, reduction=None)
 def global_pool(op: OpRule, shape: Shape, reduction: Reduction | None) -> ShardingRule:
     """`n c y+ x+ -> n c 1 1`."""
     return _along(op, shape, set(range(2, len(shape))), True, reduction)
 
 
-@maker(inputs=1)
+@RULES.of("Det", inputs=1)
 def determinant(op: OpRule, shape: Shape) -> ShardingRule:
     """`* !n !m -> *`."""
     return _along(op, shape, {len(shape) - 2, len(shape) - 1}, False, None)
 
 
-@maker(inputs=1)
+@RULES.of("CumSum", "CumProd", inputs=1)
 def running(op: OpRule, shape: Shape) -> ShardingRule:
     """`a !k, _ -> a !k`: every element depends on those before it."""
     if not op.constants.get(1):
         return op.whole()
     return op.same_shape(shape, {op.constants[1][0] % len(shape)})
-
-
-RULES: dict[str, RuleMaker] = {
-    "ReduceSum": partial(reduce, reduction="sum"),
-    "ReduceL1": partial(reduce, reduction="sum"),
-    "ReduceSumSquare": partial(reduce, reduction="sum"),
-    "ReduceMean": partial(reduce, reduction="mean"),
-    "ReduceMax": partial(reduce, reduction="max"),
-    "ReduceMin": partial(reduce, reduction="min"),
-    "ReduceProd": partial(reduce, reduction="prod"),
-    "ReduceL2": partial(reduce, reduction=None),
-    "ReduceLogSum": partial(reduce, reduction=None),
-    "ReduceLogSumExp": partial(reduce, reduction=None),
-    "ArgMax": arg_extreme,
-    "ArgMin": arg_extreme,
-    "GlobalAveragePool": partial(global_pool, reduction="mean"),
-    "GlobalMaxPool": partial(global_pool, reduction="max"),
-    "GlobalLpPool": partial(global_pool, reduction=None),
-    "CumSum": running,
-    "CumProd": running,
-    "Det": determinant,
-}

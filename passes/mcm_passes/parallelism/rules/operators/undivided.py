@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcm_compiler.contracts.sharding.rules import RuleMaker, ShardingRule
-from mcm_passes.parallelism.rules.operators.composing import OpRule, Shape, maker, whole
+from mcm_compiler.contracts.sharding.rules import ShardingRule
+from mcm_passes.parallelism.rules.operators.composing import OpRule, RuleFamily, Shape, whole
 
 REASONS: dict[str, tuple[str, ...]] = {
     "random numbers would differ between parts": (
@@ -55,19 +55,15 @@ REASONS: dict[str, tuple[str, ...]] = {
 }
 """Operators by why they are not divided."""
 
+RULES = RuleFamily((name, whole) for names in REASONS.values() for name in names)
+
 SHAPE_READERS = ("EyeLike", "RandomNormalLike", "RandomUniformLike", "Shape", "Size")
 """Operators to which only the shape of their operand matters: it may be divided elsewhere."""
 
 
-@maker(inputs=1)
+@RULES.of(*SHAPE_READERS, inputs=1)
 def of_shape(op: OpRule, shape: Shape) -> ShardingRule:
     """`_ -> !n`; where a size is unknown, the operand has to be whole for it to be right."""
     if None in shape:
         return op.whole()
     return whole(replace(op.facts, input_shapes=(None,)))
-
-
-RULES: dict[str, RuleMaker] = {
-    **{operator: whole for operators in REASONS.values() for operator in operators},
-    **dict.fromkeys(SHAPE_READERS, of_shape),
-}
