@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from deep_q_study.decision_environment import DecisionItems, decision_items, gap
+from deep_q_study.decision_learning import RECIPES, DecisionRecipe, LearnedDecision, search_decision
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.randomness import seeded_generator
@@ -23,13 +25,6 @@ from mcm_compiler.text.units import seconds_text
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
 from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
-from mcm_passes.parallelism.deep_q.decision_environment import DecisionItems, decision_items, gap
-from mcm_passes.parallelism.deep_q.decision_learning import (
-    RECIPES,
-    DecisionRecipe,
-    LearnedDecision,
-    search_decision,
-)
 
 VERSIONS = ("mcm-compiler", "numpy", "ortools")
 SEEDS = 5

@@ -24,11 +24,11 @@ from typing import Any  # noqa: E402
 
 import numpy as np  # noqa: E402
 from automap_dqn.pipeline_learning import ITERATIONS, candidate_cuts, learn_online  # noqa: E402
+from deep_q_study.learner import PUBLISHED  # noqa: E402
 from pipeline_rows import DATA, ROWS, Row, build, cluster, passes, settings_of, write  # noqa: E402
 
 from mcm_models.pipelines.kernels import balanced_pipeline, length_s  # noqa: E402
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem, pipeline_tables  # noqa: E402
-from mcm_passes.parallelism.deep_q.learner import PUBLISHED  # noqa: E402
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining, prepare  # noqa: E402
 from mcm_passes.parallelism.pipelines.optimal_pipeline import (  # noqa: E402
     balanced,

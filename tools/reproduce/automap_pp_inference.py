@@ -29,6 +29,7 @@ from typing import Any  # noqa: E402
 
 import numpy as np  # noqa: E402
 from automap_dqn.pipeline_environment import best_places  # noqa: E402
+from deep_q_study.network import initial_weights  # noqa: E402
 from pipeline_policy.policy_environment import POLICY_LAYOUT, QNetwork  # noqa: E402
 from pipeline_policy.policy_inference import (  # noqa: E402
     BEAM,
@@ -50,7 +51,6 @@ from pipeline_rows import (  # noqa: E402
 
 from mcm_models.pipelines.kernels import length_s  # noqa: E402
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem, pipeline_tables  # noqa: E402
-from mcm_passes.parallelism.deep_q.network import initial_weights  # noqa: E402
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining  # noqa: E402
 from mcm_passes.parallelism.pipelines.optimal_pipeline import balanced, best_pipeline, descended  # noqa: E402
 from tests.generators.automap_positions import Spacing, in_positions, prepare_positions  # noqa: E402

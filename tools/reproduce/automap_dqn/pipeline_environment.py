@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from deep_q_study.learner import Observation
+from deep_q_study.network import QLayout, Singles
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.kernels import entry_njit
@@ -28,8 +30,6 @@ from mcm_models.pipelines.kernels import (
     unchecked_length_s,
 )
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem, PipelineTables, pipeline_tables
-from mcm_passes.parallelism.deep_q.learner import Observation
-from mcm_passes.parallelism.deep_q.network import QLayout, Singles
 
 PER_PIVOT = 3
 """Numbers that are seen of each pivot."""

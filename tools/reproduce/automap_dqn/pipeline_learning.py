@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from deep_q_study.learner import PUBLISHED, DqnSettings, Learner
 
 from automap_dqn.pipeline_environment import PlanningEnvironment
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_models.pipelines.kernels import Ints, descend, length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem, PipelineTables, pipeline_tables
-from mcm_passes.parallelism.deep_q.learner import PUBLISHED, DqnSettings, Learner
 from mcm_passes.parallelism.pipelines.optimal_pipeline import pipeline_of
 
 PRUNING_RADIUS = 3

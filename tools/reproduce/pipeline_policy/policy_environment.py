@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from deep_q_study.learner import Observation
+from deep_q_study.network import QLayout, Singles, initial_weights, q_values
 from numpy.typing import NDArray
 
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.problem import Floats, PipelineTables
-from mcm_passes.parallelism.deep_q.learner import Observation
-from mcm_passes.parallelism.deep_q.network import QLayout, Singles, initial_weights, q_values
 from pipeline_policy import policy_features
 from pipeline_policy.policy_lookahead import AheadTables
 from pipeline_policy.random_cases import MAX_SERVERS

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+from deep_q_study.network import QLayout
 from msgspec import Meta
 
 from mcm_models.cards import CheckpointCard, CheckpointKind
 from mcm_models.pipelines.kernels import Ints, descend, length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem, PipelineTables, pipeline_tables
-from mcm_passes.parallelism.deep_q.network import QLayout
 from pipeline_policy import policy_features
 from pipeline_policy.policy_environment import POLICY_LAYOUT, PreparedCase, QNetwork, first_weights
 from pipeline_policy.policy_features import CONTEXT, FEATURES, FEATURES_VERSION, NUM_CANDIDATES

@@ -10,12 +10,12 @@ bound.
 from __future__ import annotations
 
 import numpy as np
+from deep_q_study.learner import Observation
+from deep_q_study.network import QLayout, Singles
 from numpy.typing import NDArray
 
 from mcm_models.pipelines.kernels import length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineTables
-from mcm_passes.parallelism.deep_q.learner import Observation
-from mcm_passes.parallelism.deep_q.network import QLayout, Singles
 from pipeline_policy.policy_environment import CaseEnvironment, CaseState, QNetwork
 from pipeline_policy.random_cases import MAX_DEVICES, POSITIONS
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
+from deep_q_study.learner import PUBLISHED, DqnSettings, Learner
+from deep_q_study.network import Singles
 
 from mcm_compiler.contracts.training import TrainingRequest, TrainingResult
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.option_fields import at_least, checked
 from mcm_models import training_run
-from mcm_passes.parallelism.deep_q.learner import PUBLISHED, DqnSettings, Learner
-from mcm_passes.parallelism.deep_q.network import Singles
 from pipeline_policy import policy_inference
 from pipeline_policy.policy_environment import (
     POLICY_LAYOUT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -24,8 +25,7 @@ from mcm_passes.parallelism.clusters.cluster_ways import (
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
 from mcm_passes.parallelism.decisions.decision_objective import count_objective
 from mcm_passes.parallelism.decisions.decision_problem import adp_problem
-from mcm_passes.parallelism.deep_q.decision_environment import gap
-from mcm_passes.parallelism.deep_q.decision_learning import RECIPES, search_decision
+from mcm_passes.parallelism.deep_q.q_learning import INPUTS, OPERATORS, search_decision
 from mcm_passes.parallelism.plans.auto_map import AutoMap, over_chips
 from mcm_passes.parallelism.plans.operator_choice import LEAST_DEGREE, OperatorChoice
 from mcm_passes.parallelism.rules.graph_rules import rules_of
@@ -79,12 +79,12 @@ class AutoMapDqn(AutoMap):
         assert choice.objective is not None
         found = search_decision(
             choice.problem,
-            RECIPES["opp"],
+            OPERATORS,
             exact.seed,
             choice.objective,
             forced=choice.forced,
             linkage=self.linkage,
-        ).partitioned
+        )
         count = count_objective(choice.problem)
         value = count.value(found) if choice.cost is None else choice.cost.seconds(found)
         best = exact.objective
@@ -107,11 +107,11 @@ class AutoMapDqn(AutoMap):
         replicas = max(request.options.data or 0, widest, LEAST_DEGREE, degrees.data)
         problem = adp_problem(request.model, replicas, classes)
         objective = count_objective(problem)
-        found = search_decision(
-            problem, RECIPES["adp"], exact.seed, objective, linkage=self.linkage
-        )
-        bound = best_decision(problem, objective).bound
-        return replace(exact, method="dqn", objective=found.value, gap=gap(found.value, bound))
+        found = search_decision(problem, INPUTS, exact.seed, objective, linkage=self.linkage)
+        value, bound = objective.value(found), best_decision(problem, objective).bound
+        equal = math.isclose(value, bound, rel_tol=1e-9, abs_tol=1e-12)
+        gap = 0.0 if equal else (bound - value) / max(abs(bound), 1e-30)
+        return replace(exact, method="dqn", objective=value, gap=gap)
 
 
 def way_of_plan(request: PlanRequest, classes: DimensionClasses, plan: ParallelPlan) -> Way:

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from automap_dqn.pipeline_environment import PlanningEnvironment
 from automap_dqn.pipeline_learning import candidate_cuts, learn_online
+from deep_q_study.learner import PUBLISHED, Learner
 
 from mcm_compiler.api import build_zoo_model
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_hardware.families.cluster.cluster_package import config_a
 from mcm_models.pipelines.kernels import length_s
 from mcm_models.pipelines.problem import pipeline_tables
-from mcm_passes.parallelism.deep_q.learner import PUBLISHED, Learner
 from mcm_passes.parallelism.pipelines.node_chain import PipelineSettings, prepare
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
 from tests.generators.pipeline_cases import random_problem

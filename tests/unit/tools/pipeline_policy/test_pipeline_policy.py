@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from deep_q_study.network import initial_weights
 from pipeline_policy.policy_environment import (
     LARGEST_REWARD,
     POLICY_LAYOUT,
@@ -46,7 +47,6 @@ from pipeline_policy.random_cases import random_cases
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.pipelines.kernels import balanced_pipeline, ideal_part, length_s, unchecked_length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem, Schedule, pipeline_tables
-from mcm_passes.parallelism.deep_q.network import initial_weights
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
 
 UNTRAINED = QNetwork(POLICY_LAYOUT, initial_weights(POLICY_LAYOUT, 0))

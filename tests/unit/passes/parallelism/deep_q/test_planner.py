@@ -52,8 +52,7 @@ def test_the_exact_answer_is_the_plan(imported, monkeypatch: pytest.MonkeyPatch)
     real = planner.search_decision
 
     def worse(*args, **options):
-        searched = real(*args, **options)
-        return replace(searched, partitioned=np.zeros_like(searched.partitioned), value=0.0)
+        return np.zeros_like(real(*args, **options))
 
     monkeypatch.setattr(planner, "search_decision", worse)
     exact, learned = plans(imported, load_cluster("config-a"), operator=1, stages=2)

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_compiler.text.option_fields import at_least, checked
-from mcm_passes.parallelism.decisions import decision_objective
-from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
-from mcm_passes.parallelism.deep_q.decision_environment import (
+from deep_q_study.decision_environment import (
     DecisionArrays,
     DecisionEnvironment,
     DecisionItems,
     decision_items,
 )
-from mcm_passes.parallelism.deep_q.learner import PUBLISHED, DqnSettings, Learner, improved
+from deep_q_study.learner import PUBLISHED, DqnSettings, Learner, improved
+from mcm_compiler.text.option_fields import at_least, checked
+from mcm_passes.parallelism.decisions import decision_objective
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
 PARTS = 20
 """Equal parts of a stage; its rounds are rounded up to whole parts."""

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from deep_q_study.learner import Observation
+from deep_q_study.network import QLayout, Singles
 from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
-from mcm_passes.parallelism.deep_q.learner import Observation
-from mcm_passes.parallelism.deep_q.network import QLayout, Singles
 
 PARTITIONED_DIM = 0.4
 """Reward of a partitioned dim (Wang et al. 2020, section 3.2)."""

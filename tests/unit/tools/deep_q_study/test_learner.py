@@ -6,10 +6,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-
-from mcm_passes.parallelism.deep_q.decision_environment import CONTEXT, DecisionEnvironment
-from mcm_passes.parallelism.deep_q.learner import PUBLISHED, Learner, cut_returns, improved
-from mcm_passes.parallelism.deep_q.network import QLayout
+from deep_q_study.decision_environment import CONTEXT, DecisionEnvironment
+from deep_q_study.learner import PUBLISHED, Learner, cut_returns, improved
+from deep_q_study.network import QLayout
 
 LAYOUT = QLayout(2, CONTEXT, 2, (16,))
 SETTINGS = dataclasses.replace(

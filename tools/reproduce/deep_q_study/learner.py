@@ -18,17 +18,10 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from deep_q_study.network import Adam, QLayout, Singles, gradients, initial_weights, q_values
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.processes.one_thread import numpy_on_one_thread
 from mcm_compiler.text.option_fields import above, at_least, checked, from_to
-from mcm_passes.parallelism.deep_q.network import (
-    Adam,
-    QLayout,
-    Singles,
-    gradients,
-    initial_weights,
-    q_values,
-)
 
 Returns = Literal["one-step", "monte-carlo"]
 """Source of the value of a step: its reward and the value of the next state, or all

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from mcm_passes.parallelism.deep_q.learner import PUBLISHED, DqnSettings, improved
-from mcm_passes.parallelism.deep_q.network import QLayout
+from deep_q_study.learner import PUBLISHED, DqnSettings, improved
+from deep_q_study.network import QLayout
 
 
 def test_published_settings_are_those_of_the_paper():

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from mcm_passes.parallelism.deep_q.network import (
-    FORBIDDEN,
-    Adam,
-    QLayout,
-    gradients,
-    initial_weights,
-    q_values,
-)
+from deep_q_study.network import FORBIDDEN, Adam, QLayout, gradients, initial_weights, q_values
 
 CANDIDATES = QLayout(features=3, context=4, actions=5, hidden=(7, 6))
 FLAT = QLayout(features=0, context=4, actions=5, hidden=(7, 6))

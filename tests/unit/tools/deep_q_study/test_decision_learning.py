@@ -6,15 +6,15 @@ import dataclasses
 
 import numpy as np
 import pytest
+from automap_decisions import largest_first, random_search
+from deep_q_study.decision_environment import decision_items, gap
+from deep_q_study.decision_learning import RECIPES, DecisionRecipe, search_decision
+from deep_q_study.learner import PUBLISHED
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
 from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective, count_objective
-from mcm_passes.parallelism.deep_q.decision_environment import decision_items, gap
-from mcm_passes.parallelism.deep_q.decision_learning import RECIPES, DecisionRecipe, search_decision
-from mcm_passes.parallelism.deep_q.learner import PUBLISHED
-from tools.reproduce.automap_decisions import largest_first, random_search
 
 FEW = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

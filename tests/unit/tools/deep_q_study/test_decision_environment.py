@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from mcm_passes.parallelism.deep_q.decision_environment import (
-    CONTEXT,
-    PARTITION,
-    REPLICATE,
-    DecisionEnvironment,
-)
+from deep_q_study.decision_environment import CONTEXT, PARTITION, REPLICATE, DecisionEnvironment
 
 
 def seen_by_hand(arrays, decision, item, place):
