@@ -297,10 +297,11 @@ def divided_below_whole(
 
 def _candidates(ruled: RuledGraph, joined: joined_dimensions.JoinedDimensions) -> Kept:
     """Factors that are blocked for themselves, above others that nothing but their place blocks."""
-    node, row = joined_dimensions.rows_of_rules(ruled.rules.merged_ptr, ruled.node_rule)
+    merged = ruled.rules.merged.chosen(ruled.node_rule)
+    node = merged.owners
     if not len(node):
         return {}
-    slot, place, factor = ruled.rules.merged[row].T
+    slot, place, factor = merged.entries.T
     of_factor = joined.factor_class[joined.factor_ptr[node] + factor]
     is_blocked = of_factor >= 0
     is_blocked[is_blocked] = ~np.isin(joined.block[of_factor[is_blocked]], _MAY_BE_FREE)

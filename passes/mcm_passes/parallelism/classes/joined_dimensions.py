@@ -17,16 +17,13 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mcm_compiler.arrays.rows import Entries, Rows
+from mcm_compiler.arrays.types import Bools, Ints, Longs
 from mcm_passes.parallelism.rules.rule_templates import Block
 from mcm_passes.parallelism.rules.ruled_graph import RuledGraph
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
 
 _FREE = len(Block)
 """More than any reason to block."""
@@ -44,26 +41,27 @@ class JoinedDimensions:
         size: `[classes]` int64, in how many units a class can be divided: the smallest number that
             the runs of all members divide into, 0 where it is unknown.
         block: `[classes]` int32 `Block`, why a class cannot be divided.
-        factor_ptr: `[nodes + 1]` int32, the factors of an op are `factor_ptr[n]:factor_ptr[n + 1]`.
+        factor_ptr: `[nodes + 1]` int64, the factors of an op are `factor_ptr[n]:factor_ptr[n + 1]`.
         factor_class: class of each factor of each op; -1 for one that divides nothing.
         met_at: `[classes]` int32, the op of which two factors are of this class, or that asks for
             other runs than those before it; -1 for none.
     """
 
-    class_of: Int32s
-    runs: Int64s
-    size: Int64s
-    block: Int32s
-    factor_ptr: Int32s
-    factor_class: Int32s
-    met_at: Int32s
+    class_of: Ints
+    runs: Longs
+    size: Longs
+    block: Ints
+    factor_ptr: Longs
+    factor_class: Ints
+    met_at: Ints
 
 
 def join_dimensions(ruled: RuledGraph) -> JoinedDimensions:
     """Finds the classes of a graph; classes are numbered in the order of their first dimension."""
     rules, extents = ruled.rules, ruled.extents
-    factor_ptr = _pointer(np.diff(rules.factor_ptr)[ruled.node_rule])
-    dim, factor, units, above, why = _members(ruled, factor_ptr)
+    blocks = rules.blocks.chosen(ruled.node_rule)
+    factor_ptr = blocks.ptr
+    dim, factor, units, above, why = _members(ruled, blocks)
 
     # Dimensions of one factor, one after the other, are an edge each.
     order = np.argsort(factor, kind="stable")
@@ -98,9 +96,7 @@ def join_dimensions(ruled: RuledGraph) -> JoinedDimensions:
     return JoinedDimensions(class_of, runs, size, block, factor_ptr, factor_class, met_at)
 
 
-def meeting_classes(
-    factor_ptr: Int32s, factor_class: Int32s, number: Int32s, count: int
-) -> NDArray[np.bool_]:
+def meeting_classes(factor_ptr: Longs, factor_class: Ints, number: Ints, count: int) -> Bools:
     """Pairs of some classes that meet in an op.
 
     Args:
@@ -126,8 +122,8 @@ def meeting_classes(
 
 
 def _in_runs(
-    ruled: RuledGraph, of_member: Int32s, dim: Int32s, factor: Int32s, units: Int64s, above: Int32s
-) -> tuple[Int64s, Int64s, dict[int, int]]:
+    ruled: RuledGraph, of_member: Ints, dim: Longs, factor: Longs, units: Longs, above: Longs
+) -> tuple[Longs, Longs, dict[int, int]]:
     """Runs of all dimensions, and units of each member within one run of its factor.
 
     Returns:
@@ -147,34 +143,30 @@ def _in_runs(
     return runs, units // of_factor, apart
 
 
-def _members(
-    ruled: RuledGraph, factor_ptr: Int32s
-) -> tuple[Int32s, Int32s, Int64s, Int32s, Int32s]:
+def _members(ruled: RuledGraph, blocks: Rows) -> tuple[Longs, Longs, Longs, Longs, Longs]:
     """Of every member of a factor in the graph what is known of it.
 
     Returns:
         Its dimension, the factor, units, points of what is above it, and the reason to block.
     """
-    rules = ruled.rules
-    node, row = rows_of_rules(rules.member_ptr, ruled.node_rule)
-    slot, place, factor, units, above = rules.members[row].T
+    members = ruled.rules.members.chosen(ruled.node_rule)
+    node = members.owners
+    slot, place, factor, units, above = members.entries.T
     value = ruled.slot_value[ruled.slot_ptr[node] + slot]
     first = ruled.dim_ptr[value]
     here = (value >= 0) & (place < ruled.dim_ptr[value + 1] - first)
     dim = np.where(here, first + place, 0)
     if len(ruled.extents):
         here &= ruled.extents[dim] != 1
-    why = rules.factor_block[rules.factor_ptr[ruled.node_rule[node]] + factor]
-    whole = factor_ptr[node] + factor
-    return dim[here], whole[here], units[here].astype(np.int64), above[here], why[here]
+    whole = blocks.ptr[node] + factor
+    return dim[here], whole[here], units[here], above[here], blocks.entries[whole[here]]
 
 
-def _stuck(ruled: RuledGraph) -> tuple[Int32s, Int32s]:
+def _stuck(ruled: RuledGraph) -> tuple[Entries, Entries]:
     """Dimensions that ops, or patterns of ops, need whole, with the reasons."""
-    rules = ruled.rules
-    node, row = rows_of_rules(rules.stuck_ptr, ruled.node_rule)
-    slot, place, why = rules.stuck[row].T
-    value = ruled.slot_value[ruled.slot_ptr[node] + slot]
+    stuck = ruled.rules.stuck.chosen(ruled.node_rule)
+    slot, place, why = stuck.entries.T
+    value = ruled.slot_value[ruled.slot_ptr[stuck.owners] + slot]
     one = (value >= 0) & (place >= 0)
     one &= place < ruled.dim_ptr[value + 1] - ruled.dim_ptr[value]
     every = (value >= 0) & (place < 0)
@@ -185,30 +177,27 @@ def _stuck(ruled: RuledGraph) -> tuple[Int32s, Int32s]:
     )
 
 
-def _of_other_rank(ruled: RuledGraph) -> tuple[Int32s, Int32s]:
+def _of_other_rank(ruled: RuledGraph) -> tuple[Entries, Entries]:
     """All that ops touch of whose values one has another rank than in the rule, or an unknown one.
 
     The factors of such a value cannot be followed.
     """
-    rules = ruled.rules
-    node, row = rows_of_rules(rules.rank_ptr, ruled.node_rule)
-    slot = row - rules.rank_ptr[ruled.node_rule[node]]
-    value = ruled.slot_value[ruled.slot_ptr[node] + slot]
-    rank = rules.ranks[row]
+    ranks = ruled.rules.ranks.chosen(ruled.node_rule)
+    node, rank, value = ranks.owners, ranks.entries, ruled.slot_value
     wrong = (value >= 0) & (rank >= 0)
     wrong &= ruled.dim_ptr[value + 1] - ruled.dim_ptr[value] != rank
     found = value[np.isin(node, node[wrong]) & (value >= 0)]
-    return _all_dims(ruled, found, np.full(len(found), int(Block.UNKNOWN), dtype=np.int32))
+    return _all_dims(ruled, found, np.full(len(found), int(Block.UNKNOWN)))
 
 
-def _all_dims(ruled: RuledGraph, value: Int32s, why: Int32s) -> tuple[Int32s, Int32s]:
+def _all_dims(ruled: RuledGraph, value: Entries, why: Entries) -> tuple[Entries, Entries]:
     ranks = ruled.dim_ptr[value + 1] - ruled.dim_ptr[value]
     before = np.cumsum(ranks) - ranks
     dims = np.arange(int(ranks.sum())) + np.repeat(ruled.dim_ptr[value] - before, ranks)
-    return dims.astype(np.int32), np.repeat(why, ranks)
+    return dims, np.repeat(why, ranks)
 
 
-def _met_itself(factor_ptr: Int32s, factor_class: Int32s, count: int) -> Int32s:
+def _met_itself(factor_ptr: Longs, factor_class: Ints, count: int) -> Ints:
     """Of each class the first op of which two factors are of it; -1 for none."""
     node = np.repeat(np.arange(len(factor_ptr) - 1, dtype=np.int64), np.diff(factor_ptr))
     given = factor_class >= 0
@@ -219,9 +208,7 @@ def _met_itself(factor_ptr: Int32s, factor_class: Int32s, count: int) -> Int32s:
     return met_at
 
 
-def _components(
-    num_dims: int, one: Int32s, other: Int32s, is_divisible: NDArray[np.bool_]
-) -> tuple[Int32s, int]:
+def _components(num_dims: int, one: Longs, other: Longs, is_divisible: Bools) -> tuple[Ints, int]:
     """Number of the component of each divisible dimension, -1 for others, and how many there are.
 
     Components are numbered in the order of their first dimension.
@@ -237,7 +224,7 @@ def _components(
     return class_of, len(seen)
 
 
-def _least_of_component(count: int, one: Int32s, other: Int32s) -> Int32s:
+def _least_of_component(count: int, one: Longs, other: Longs) -> Ints:
     """Of each of `count` nodes the least node that edges `(one[k], other[k])` join it to."""
     least = np.arange(count, dtype=np.int32)
     while (least[one] != least[other]).any():
@@ -250,24 +237,12 @@ def _least_of_component(count: int, one: Int32s, other: Int32s) -> Int32s:
     return least
 
 
-def rows_of_rules(pointer: Int32s, rule: Int32s) -> tuple[Int64s, Int64s]:
-    """The rows that the rules of ops have in a table: op and row of each."""
-    counts = np.diff(pointer)[rule]
-    node = np.repeat(np.arange(len(rule)), counts)
-    before = np.cumsum(counts) - counts
-    return node, np.arange(len(node)) + (pointer[:-1][rule] - before)[node]
-
-
-def _pointer(counts: NDArray[Any]) -> Int32s:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-
-
 ONE = Fraction(1)
 
 
 def division_runs(
-    num_dims: int, dim: Int32s, factor: Int32s, above: Int32s, of_member: Int32s
-) -> tuple[Int64s, dict[int, int]]:
+    num_dims: int, dim: Longs, factor: Longs, above: Longs, of_member: Ints
+) -> tuple[Longs, dict[int, int]]:
     """Runs of every dimension, and classes for which there are none.
 
     Args:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mcm_compiler.arrays.types import Longs
 from mcm_compiler.contracts.sharding.rules import Dims, FactorKind, ShardingRule
 
 
@@ -61,20 +61,20 @@ class SlotTemplate:
 
     Attributes:
         rule: what it was made of.
-        members: `[M, 5]` int32, the dimensions that can be divided: slot, dim, factor, units, and
+        members: `[M, 5]` int64, the dimensions that can be divided: slot, dim, factor, units, and
             points of the factors above it, which are whole.
-        merged: `[P, 3]` int32, those of them that have more factors below: slot, dim, factor.
-        stuck: `[B, 3]` int32, the dimensions that cannot: slot, dim or -1 for all, `Block`.
-        factor_block: `[F]` int32 `Block` of every factor.
-        ranks: `[slots]` int32, dimensions that the rule gives to each slot; -1 for any.
+        merged: `[P, 3]` int64, those of them that have more factors below: slot, dim, factor.
+        stuck: `[B, 3]` int64, the dimensions that cannot: slot, dim or -1 for all, `Block`.
+        factor_block: `[F]` int64 `Block` of every factor.
+        ranks: `[slots]` int64, dimensions that the rule gives to each slot; -1 for any.
     """
 
     rule: ShardingRule
-    members: NDArray[np.int32]
-    merged: NDArray[np.int32]
-    stuck: NDArray[np.int32]
-    factor_block: NDArray[np.int32]
-    ranks: NDArray[np.int32]
+    members: Longs
+    merged: Longs
+    stuck: Longs
+    factor_block: Longs
+    ranks: Longs
 
 
 def rule_template(rule: ShardingRule, kept: Collection[int] = ()) -> SlotTemplate:
@@ -114,11 +114,11 @@ def rule_template(rule: ShardingRule, kept: Collection[int] = ()) -> SlotTemplat
                 blocks[factor] = blocks[factor] or int(Block.MINOR)
     return SlotTemplate(
         rule=rule,
-        members=np.array(members, dtype=np.int32).reshape(-1, 5),
-        merged=np.array(merged, dtype=np.int32).reshape(-1, 3),
-        stuck=np.array(stuck, dtype=np.int32).reshape(-1, 3),
-        factor_block=np.array(blocks, dtype=np.int32),
-        ranks=np.array(ranks, dtype=np.int32),
+        members=np.array(members, dtype=np.int64).reshape(-1, 5),
+        merged=np.array(merged, dtype=np.int64).reshape(-1, 3),
+        stuck=np.array(stuck, dtype=np.int64).reshape(-1, 3),
+        factor_block=np.array(blocks, dtype=np.int64),
+        ranks=np.array(ranks, dtype=np.int64),
     )
 
 

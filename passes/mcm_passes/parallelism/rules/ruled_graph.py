@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from mcm_compiler.arrays.rows import Rows, starts
+from mcm_compiler.arrays.types import Longs
 from mcm_compiler.contracts.sharding.rules import ShardingRule
 from mcm_compiler.graph.constants import consumed_values
 from mcm_passes.parallelism.rules.rule_templates import Block, SlotTemplate, rule_template
@@ -25,28 +27,23 @@ _SELF_MADE = frozenset({"Constant", "ConstantOfShape"})
 
 @dataclass(frozen=True, eq=False)
 class TemplateTable:
-    """The distinct rules of a graph, concatenated; `*_ptr[t]:*_ptr[t + 1]` belong to rule t.
+    """The distinct rules of a graph, with a row of each table for each rule.
 
     Attributes:
         templates: the rules.
-        member_ptr, members: see `SlotTemplate.members`.
-        merged_ptr, merged: see `SlotTemplate.merged`.
-        stuck_ptr, stuck: see `SlotTemplate.stuck`.
-        factor_ptr, factor_block: see `SlotTemplate.factor_block`.
-        rank_ptr, ranks: see `SlotTemplate.ranks`.
+        members: see `SlotTemplate.members`.
+        merged: see `SlotTemplate.merged`.
+        stuck: see `SlotTemplate.stuck`.
+        blocks: see `SlotTemplate.factor_block`.
+        ranks: see `SlotTemplate.ranks`.
     """
 
     templates: tuple[SlotTemplate, ...]
-    member_ptr: NDArray[np.int32]
-    members: NDArray[np.int32]
-    merged_ptr: NDArray[np.int32]
-    merged: NDArray[np.int32]
-    stuck_ptr: NDArray[np.int32]
-    stuck: NDArray[np.int32]
-    factor_ptr: NDArray[np.int32]
-    factor_block: NDArray[np.int32]
-    rank_ptr: NDArray[np.int32]
-    ranks: NDArray[np.int32]
+    members: Rows
+    merged: Rows
+    stuck: Rows
+    blocks: Rows
+    ranks: Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,29 +246,19 @@ def _stuck_arrays(
 
 def template_table(templates: Sequence[SlotTemplate]) -> TemplateTable:
     """Concatenates rules."""
+    # Tables of no rule have their columns as well.
+    nothing = rule_template(ShardingRule((), (), ()))
 
-    def pointer(rows: list[NDArray[np.int32]]) -> NDArray[np.int32]:
-        return np.cumsum([0, *(len(row) for row in rows)], dtype=np.int32)
+    def joined(table: Callable[[SlotTemplate], Longs]) -> Rows:
+        rows = [table(template) for template in templates]
+        ptr = starts(np.array([len(row) for row in rows], np.int64))
+        return Rows(ptr, np.concatenate([table(nothing), *rows]))
 
-    def joined(rows: list[NDArray[np.int32]], width: int) -> NDArray[np.int32]:
-        shape = (0, width) if width else (0,)
-        return np.concatenate([np.zeros(shape, dtype=np.int32), *rows])
-
-    members = [template.members for template in templates]
-    merged = [template.merged for template in templates]
-    stuck = [template.stuck for template in templates]
-    blocks = [template.factor_block for template in templates]
-    ranks = [template.ranks for template in templates]
     return TemplateTable(
         templates=tuple(templates),
-        member_ptr=pointer(members),
-        members=joined(members, 5),
-        merged_ptr=pointer(merged),
-        merged=joined(merged, 3),
-        stuck_ptr=pointer(stuck),
-        stuck=joined(stuck, 3),
-        factor_ptr=pointer(blocks),
-        factor_block=joined(blocks, 0),
-        rank_ptr=pointer(ranks),
-        ranks=joined(ranks, 0),
+        members=joined(lambda rule: rule.members),
+        merged=joined(lambda rule: rule.merged),
+        stuck=joined(lambda rule: rule.stuck),
+        blocks=joined(lambda rule: rule.factor_block),
+        ranks=joined(lambda rule: rule.ranks),
     )
