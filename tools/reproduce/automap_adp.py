@@ -14,8 +14,7 @@ from automap_decisions import Row, Variant, reproduce
 from automap_study.models import T5Automap, Vgg19Training
 
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_passes.parallelism.decisions.decision_objective import count_objective
-from mcm_passes.parallelism.decisions.decision_problem import adp_problem
+from mcm_passes.parallelism.decisions.decision_problem import adp_problem, count_objective
 
 DEGREE = 16
 """Devices of Config A."""

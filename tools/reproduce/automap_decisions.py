@@ -23,8 +23,7 @@ from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.text.units import seconds_text
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
-from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
-from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.decision_problem import DecisionObjective, DecisionProblem
 
 VERSIONS = ("mcm-compiler", "numpy", "ortools")
 SEEDS = 5

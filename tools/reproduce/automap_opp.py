@@ -17,8 +17,11 @@ from automap_study.models import T5Automap, T5ElevenBillion, T5ThreeBillion, Vgg
 
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
-from mcm_passes.parallelism.decisions.decision_objective import cost_objective, count_objective
-from mcm_passes.parallelism.decisions.decision_problem import adp_problem, opp_problem
+from mcm_passes.parallelism.decisions.decision_problem import (
+    adp_problem,
+    count_objective,
+    opp_problem,
+)
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup, batch_class_of, step_cost
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 from tests.generators.op_flops import seconds_by_flops
@@ -82,9 +85,8 @@ def row_of(name: str) -> Row:
     if name == "vgg19-training":
         batch = batch_class_of(classes, adp_problem(model, degree, classes))
         seconds = seconds_by_flops(classes, FLOPS_PER_S)
-        objective = cost_objective(
-            step_cost(model, problem, classes, seconds, CONFIG_A, batch_class=batch)
-        )
+        cost = step_cost(model, problem, classes, seconds, CONFIG_A, batch_class=batch)
+        objective = cost.objective()
     maps = {"vgg19-training": VGG_MAP, "vgg19-count": ()}
     expected = {
         tensor: dim

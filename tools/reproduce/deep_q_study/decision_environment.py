@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from deep_q_study.learner import Observation
 from deep_q_study.network import QLayout, Singles
-from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
-from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.decision_problem import DecisionObjective, DecisionProblem
 
 PARTITIONED_DIM = 0.4
 """Reward of a partitioned dim (Wang et al. 2020, section 3.2)."""
@@ -108,7 +107,7 @@ def decision_items(
         blocked=problem.blocked,
         conflicts=problem.conflicts,
         linear=objective.linear,
-        members=objective.members(),
+        members=objective.members,
         term_gain=objective.term_gain,
         counts=objective.name == "paper-count",
     )

@@ -21,7 +21,7 @@ from deep_q_study.decision_environment import (
 )
 from deep_q_study.learner import PUBLISHED, DqnSettings, Learner, improved
 from mcm_compiler.text.option_fields import at_least, checked
-from mcm_passes.parallelism.decisions import decision_objective
+from mcm_passes.parallelism.decisions import decision_problem
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
 PARTS = 20
@@ -101,7 +101,7 @@ def search_decision(
     problem: DecisionProblem,
     recipe: DecisionRecipe,
     seed: int,
-    objective: decision_objective.DecisionObjective | None = None,
+    objective: decision_problem.DecisionObjective | None = None,
     *,
     forced: NDArray[np.bool_] | None = None,
     linkage: bool = True,
@@ -123,7 +123,7 @@ def search_decision(
         forced = np.zeros(problem.num_classes, dtype=bool)
     elif not problem.is_feasible(forced):
         raise ValueError("the forced classes cannot all be partitioned")
-    objective = objective or decision_objective.count_objective(problem)
+    objective = objective or decision_problem.count_objective(problem)
     items = decision_items(
         problem, objective, linkage=linkage, with_blocked=not (recipe.masked and linkage)
     )

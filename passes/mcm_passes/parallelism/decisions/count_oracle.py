@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_passes.parallelism.decisions import decision_problem
-from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
+from mcm_passes.parallelism.decisions.decision_problem import DecisionObjective
 
 ENUMERATED = 10
 """Most classes of a part whose decisions are all tried."""
@@ -90,7 +90,7 @@ def best_decision(
         forced = np.zeros(problem.num_classes, dtype=bool)
     elif not problem.is_feasible(forced):
         raise ValueError("the forced classes cannot all be partitioned")
-    members, gains = objective.members(), objective.term_gain
+    members, gains = objective.members, objective.term_gain
     whole = _Part(problem.conflicts, objective.linear, members, gains, forced)
     # A class that adds nothing by itself nor with its terms would only stand in the way.
     hope = objective.linear + np.maximum(gains, 0.0) @ members

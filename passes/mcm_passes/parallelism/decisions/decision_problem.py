@@ -87,6 +87,52 @@ class DecisionProblem:
         return not bool(np.any(partitioned & self.blocked) or np.any(meet))
 
 
+@dataclass(frozen=True, eq=False)
+class DecisionObjective:
+    """A sum over partitioned classes, and over terms that count once; more is better.
+
+    Two classes that add `w` together, besides their own, are a term of both that adds `-w`, and
+    `w` more for each of them.
+
+    Attributes:
+        name: of the objective, for reports.
+        linear: `[K]` float64, what each class adds.
+        term_gain: `[T]` float64, what each term adds if any of its classes is partitioned.
+        members: `[T, K]` bool, the classes of each term.
+
+    Raises:
+        ValueError: if the arrays do not fit each other.
+    """
+
+    name: str
+    linear: NDArray[np.float64]
+    term_gain: NDArray[np.float64]
+    members: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        if self.members.shape != (len(self.term_gain), len(self.linear)):
+            raise ValueError(f"members {self.members.shape} of {len(self.term_gain)} terms")
+
+    def value(self, partitioned: NDArray[np.bool_]) -> float:
+        """Value of a decision `[K]`."""
+        paid = (self.members & partitioned).any(axis=1)
+        return float(self.linear[partitioned].sum() + self.term_gain[paid].sum())
+
+
+def count_objective(problem: DecisionProblem) -> DecisionObjective:
+    """`paper-count`: tensors that have a partitioned dim (Wang et al. 2020, section 3.2).
+
+    The paper's reward is 0.4 for each partitioned dim and 0.1 for each replicated one. It adds up
+    to a tenth of all dims plus 0.3 for each partitioned dim, of which a tensor has at most one.
+    """
+    tensor = np.repeat(np.arange(len(problem.tensors)), np.diff(problem.dim_ptr))
+    known = problem.dim_class >= 0
+    pairs = np.unique(np.stack([tensor[known], problem.dim_class[known]]), axis=1)
+    count = np.bincount(pairs[1], minlength=problem.num_classes)
+    no_terms = np.zeros((0, problem.num_classes), dtype=bool)
+    return DecisionObjective("paper-count", count.astype(np.float64), np.zeros(0), no_terms)
+
+
 def components(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
     """Connected parts of a graph, each in order, by first member.
 

@@ -24,7 +24,7 @@ from mcm_compiler.contracts.cost import CostModel
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, linkage_groups
 from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
-from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.decision_problem import DecisionObjective, DecisionProblem
 
 BACKWARD_PER_FORWARD = 2.0
 """Seconds of the gradients of an op's operands for each second of the op: two products of the size
@@ -75,8 +75,7 @@ class StepCost:
         base_s: with nothing divided.
         class_s: `[K]`, what dividing a class adds (mostly less than 0).
         term_s: `[T]`, communication that is paid once if any class of the term is divided.
-        term_ptr: `[T + 1]` int32, the classes of term t are those from `term_ptr[t]` on.
-        term_class: int32, classes of all terms.
+        members: `[T, K]` bool, the classes of each term.
         base_bytes: memory of a device with nothing divided.
         class_bytes: `[K]`, what dividing a class adds (mostly less than 0).
     """
@@ -84,8 +83,7 @@ class StepCost:
     base_s: float
     class_s: NDArray[np.float64]
     term_s: NDArray[np.float64]
-    term_ptr: NDArray[np.int32]
-    term_class: NDArray[np.int32]
+    members: NDArray[np.bool_]
     base_bytes: float
     class_bytes: NDArray[np.float64]
 
@@ -95,11 +93,13 @@ class StepCost:
         Args:
             partitioned: `[K]` bool, feasible.
         """
-        total = self.base_s + float(self.class_s[partitioned].sum())
-        if len(self.term_s):
-            paid = np.logical_or.reduceat(partitioned[self.term_class], self.term_ptr[:-1])
-            total += float(self.term_s[paid].sum())
-        return total
+        paid = (self.members & partitioned).any(axis=1)
+        of_classes = self.base_s + float(self.class_s[partitioned].sum())
+        return of_classes + float(self.term_s[paid].sum())
+
+    def objective(self) -> DecisionObjective:
+        """`cost`: seconds of a step that a decision saves."""
+        return DecisionObjective("cost", -self.class_s, -self.term_s, self.members)
 
     def memory_bytes(self, partitioned: NDArray[np.bool_]) -> float:
         """Bytes on the fullest device; arguments as for `seconds`."""
@@ -199,7 +199,8 @@ def _terms(
     group: DeviceGroup,
     training: bool,
     batch_class: int | None,
-) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]:
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Seconds of each term, and its classes."""
     values = classes.ruled.values
     found = partial_values(classes, chosen)
     learning = _learning(model) if training else set[ir.Value]()
@@ -234,12 +235,10 @@ def _terms(
         ):
             pay(mask, group.all_reduce_s(size))
     masks = sorted(by_mask)
-    lists = [[k for k in range(problem.num_classes) if mask >> k & 1] for mask in masks]
-    return (
-        np.array([by_mask[mask] for mask in masks], dtype=np.float64),
-        np.cumsum([0, *(len(one) for one in lists)], dtype=np.int32),
-        np.array([k for one in lists for k in one], dtype=np.int32),
-    )
+    members = np.zeros((len(masks), problem.num_classes), dtype=bool)
+    for row, mask in zip(members, masks, strict=True):
+        row[:] = [mask >> k & 1 for k in range(problem.num_classes)]
+    return np.array([by_mask[mask] for mask in masks], dtype=np.float64), members
 
 
 def _learning(model: ir.Model) -> set[ir.Value]:

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_models.cards import Singles
-from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
-from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.decision_problem import DecisionObjective, DecisionProblem
 
 PARTITIONED_DIM = 0.4
 """Reward of a partitioned dim (Wang et al. 2020, section 3.2)."""
@@ -213,7 +212,7 @@ def decision_game(
         blocked=problem.blocked,
         conflicts=problem.conflicts.astype(np.float32),
         gain=objective.linear.astype(np.float32),
-        term_class=objective.members().astype(np.float32),
+        term_class=objective.members.astype(np.float32),
         term_gain=objective.term_gain.astype(np.float32),
         start=np.full(count, -1, np.int8),
         masked=masked,

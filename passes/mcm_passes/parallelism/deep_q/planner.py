@@ -23,8 +23,7 @@ from mcm_passes.parallelism.clusters.cluster_ways import (
     pipelining_of,
 )
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
-from mcm_passes.parallelism.decisions.decision_objective import count_objective
-from mcm_passes.parallelism.decisions.decision_problem import adp_problem
+from mcm_passes.parallelism.decisions.decision_problem import adp_problem, count_objective
 from mcm_passes.parallelism.deep_q.q_learning import INPUTS, OPERATORS, search_decision
 from mcm_passes.parallelism.plans.auto_map import AutoMap, over_chips
 from mcm_passes.parallelism.plans.operator_choice import LEAST_DEGREE, OperatorChoice

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.processes.one_thread import numpy_on_one_thread
 from mcm_models.cards import Singles, Weights, normal_weights
-from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
-from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.decision_problem import DecisionObjective, DecisionProblem
 from mcm_passes.parallelism.deep_q.decision_game import (
     CONTEXT,
     PARTITION,

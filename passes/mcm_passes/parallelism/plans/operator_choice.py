@@ -14,7 +14,7 @@ from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.planning import PlanOptions
 from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, SearchRecord
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
-from mcm_passes.parallelism.decisions import constraints, decision_objective, decision_problem
+from mcm_passes.parallelism.decisions import constraints, decision_problem
 from mcm_passes.parallelism.decisions.count_oracle import OracleDecision, best_decision
 from mcm_passes.parallelism.decisions.step_cost import (
     BACKWARD_PER_FORWARD,
@@ -50,7 +50,7 @@ class OperatorChoice:
     memory_share: float = 1.0
     records: tuple[SearchRecord, ...] = ()
     problem: decision_problem.DecisionProblem | None = None
-    objective: decision_objective.DecisionObjective | None = None
+    objective: decision_problem.DecisionObjective | None = None
     cost: StepCost | None = None
     forced: NDArray[np.bool_] | None = None
 
@@ -96,7 +96,7 @@ def best_inputs(
     problem = decision_problem.adp_problem(
         model, max(options.data or 0, replicas, LEAST_DEGREE), classes
     )
-    objective = decision_objective.count_objective(problem)
+    objective = decision_problem.count_objective(problem)
     exact = best_decision(problem, objective)
     decision, gap = exact.partitioned, 0.0 if exact.proven else None
     records = [SearchRecord("ADP", "cp-sat", options.seed, exact.value, exact.bound, gap)]
@@ -164,11 +164,7 @@ def choose_operators(
     )
     alone_s = float(seconds.sum()) * (1.0 + BACKWARD_PER_FORWARD * options.training)
     counts = options.objective == "paper-count"
-    objective = (
-        decision_objective.count_objective(fixed.problem)
-        if counts
-        else decision_objective.cost_objective(cost)
-    )
+    objective = decision_problem.count_objective(fixed.problem) if counts else cost.objective()
     if known is None:
         exact = best_decision(fixed.problem, objective, forced=fixed.forced)
     else:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from deep_q_study import decision_learning
 
-from mcm_passes.parallelism.decisions.decision_objective import count_objective
+from mcm_passes.parallelism.decisions.decision_problem import count_objective
 from mcm_passes.parallelism.deep_q import q_learning
 
 

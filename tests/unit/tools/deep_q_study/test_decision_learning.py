@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
-from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective, count_objective
+from mcm_passes.parallelism.decisions.decision_problem import DecisionObjective, count_objective
 
 FEW = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -142,7 +142,9 @@ def test_rewards_are_those_of_the_paper_or_scaled(decisions_of):
     np.testing.assert_allclose(partition, 0.4 * items.item_dims, rtol=1e-6)
     np.testing.assert_allclose(replicate, 0.1 * items.item_dims, rtol=1e-6)
     assert items.rewards(published=False)[0].max() == pytest.approx(1.0)
-    saved = DecisionObjective("cost", np.linspace(-4.0, 2.0, 8))
+    saved = DecisionObjective(
+        "cost", np.linspace(-4.0, 2.0, 8), np.zeros(0), np.zeros((0, 8), bool)
+    )
     partition, replicate, per_term = decision_items(problem, saved).rewards(published=True)
     assert np.abs(partition).max() <= 1.0
     assert not replicate.any()

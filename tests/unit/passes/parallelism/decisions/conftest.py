@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
-from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.decision_problem import DecisionObjective, DecisionProblem
 
 use_one_thread()
 
@@ -46,8 +45,7 @@ def make_objective(seed, classes=8, terms=4):
         "cost",
         rng.normal(1.0, 2.0, classes),
         rng.normal(-1.0, 1.0, terms),
-        np.arange(0, sum(map(len, members)) + 1, min(2, classes)).astype(np.int32),
-        np.concatenate([*members, np.zeros(0, np.int64)]).astype(np.int32),
+        np.array([np.isin(range(classes), term) for term in members], bool).reshape(-1, classes),
     )
 
 

@@ -10,8 +10,11 @@ from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.image_networks import Vgg19
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
-from mcm_passes.parallelism.decisions.decision_objective import count_objective
-from mcm_passes.parallelism.decisions.decision_problem import adp_problem, opp_problem
+from mcm_passes.parallelism.decisions.decision_problem import (
+    adp_problem,
+    count_objective,
+    opp_problem,
+)
 from tests.generators.automap_models import (
     T5Automap,
     T5ElevenBillion,

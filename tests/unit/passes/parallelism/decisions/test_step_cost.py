@@ -15,7 +15,6 @@ from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.decisions import count_oracle
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
-from mcm_passes.parallelism.decisions.decision_objective import cost_objective
 from mcm_passes.parallelism.decisions.decision_problem import (
     DecisionProblem,
     adp_problem,
@@ -216,7 +215,7 @@ def test_the_best_of_vgg19_is_the_published_one(devices):
     seconds = seconds_by_flops(classes, 15.7e12)
     batch = batch_class_of(classes, adp_problem(model, devices, classes))
     cost = step_cost(model, problem, classes, seconds, group, batch_class=batch)
-    best = best_decision(problem, cost_objective(cost))
+    best = best_decision(problem, cost.objective())
     assert best.proven
     plan = problem.partitioned_dims(best.partitioned)
     assert {name: dim for name, dim in plan.items() if dim >= 0} == {
@@ -251,8 +250,7 @@ def _costs(draw: st.DrawFn):
         base_s=1.0,
         class_s=rng.uniform(-1e-2, 2e-3, count),
         term_s=rng.uniform(0, 1e-2, len(terms)),
-        term_ptr=np.cumsum([0, *(len(term) for term in terms)], dtype=np.int32),
-        term_class=np.array([k for term in terms for k in term], dtype=np.int32),
+        members=np.array([np.isin(range(count), term) for term in terms], bool).reshape(-1, count),
         base_bytes=100e6,
         class_bytes=-rng.uniform(0, 20e6, count),
     )
@@ -270,7 +268,7 @@ def test_the_oracle_agrees_with_trying_everything(made, enumerated):
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(count_oracle, "ENUMERATED", enumerated)
-        found = best_decision(problem, cost_objective(cost))
+        found = best_decision(problem, cost.objective())
     assert problem.is_feasible(found.partitioned)
     assert cost.seconds(found.partitioned) == pytest.approx(best, rel=1e-7)
 
@@ -280,7 +278,7 @@ def test_forced_classes_are_divided(imported):
     classes, problem = _problem(model, 2)
     group = DeviceGroup(2, 1.0)
     cost = step_cost(model, problem, classes, seconds_by_flops(classes, 1e3), group)
-    objective = cost_objective(cost)
+    objective = cost.objective()
     assert not best_decision(problem, objective).partitioned.any()
     forced = np.arange(problem.num_classes) == 1
     assert best_decision(problem, objective, forced=forced).partitioned[1]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
-from mcm_passes.parallelism.decisions.decision_objective import count_objective
+from mcm_passes.parallelism.decisions.decision_problem import count_objective
 from mcm_passes.parallelism.deep_q.q_learning import INPUTS, OPERATORS, search_decision
 
 FEW = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
