@@ -53,7 +53,7 @@ from mcm_models.pipelines.kernels import length_s  # noqa: E402
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem, pipeline_tables  # noqa: E402
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining  # noqa: E402
 from mcm_passes.parallelism.pipelines.optimal_pipeline import balanced, best_pipeline, descended  # noqa: E402
-from tests.generators.automap_positions import Spacing, in_positions, prepare_positions  # noqa: E402
+from tests.generators.automap_positions import Positions, Spacing, in_positions, prepare_positions  # noqa: E402
 
 PUBLISHED = (34, 66, 98)
 SPACINGS: tuple[Spacing, ...] = ("instructions", "work")
@@ -264,7 +264,7 @@ def _row(number: int, model: str, network: QNetwork, spacing: Spacing) -> dict[s
 
 
 def _lengths_near_published(
-    prepared: ModelPipelining, problem: PipelineProblem, spacing: Spacing
+    prepared: Positions, problem: PipelineProblem, spacing: Spacing
 ) -> tuple[float, float]:
     """Seconds of the shortest pipelines near the published cuts: on whole servers, and on any."""
     inner = tuple(range(1, problem.num_parts))
@@ -284,7 +284,7 @@ def _lengths_near_published(
     return whole, least
 
 
-def _rounded(prepared: ModelPipelining, pipeline: Pipeline, spacing: Spacing) -> list[int]:
+def _rounded(prepared: Positions, pipeline: Pipeline, spacing: Spacing) -> list[int]:
     """Cuts as indices into the arrays of 128."""
     return [round(place) for place in in_positions(prepared, pipeline.cuts, spacing)]
 

@@ -215,14 +215,13 @@ def _planned(
     pipelining: node_chain.ModelPipelining, pipeline: Pipeline, operator: int, options: PlanOptions
 ) -> parallel_plan.PlannedPipeline:
     chain: node_chain.NodeChain = pipelining.chain
-    positions = pipelining.positions(pipeline.cuts)
-    cuts = pipelining.layers(pipeline.cuts) if pipelining.boundaries else positions
+    cuts = pipelining.layers(pipeline.cuts) if pipelining.boundaries else pipeline.cuts
     if len(set(cuts)) < len(cuts):
-        cuts = positions
+        cuts = pipeline.cuts
     return parallel_plan.PlannedPipeline(
         cuts=cuts,
         device_cuts=tuple(operator * place for place in pipeline.devices),
-        first_ops=tuple(chain.names[position] for position in positions),
+        first_ops=tuple(chain.names[cut] for cut in pipeline.cuts),
         micro_batches=options.micro_batches,
     )
 

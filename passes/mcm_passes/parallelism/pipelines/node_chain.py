@@ -315,63 +315,33 @@ class ModelPipelining:
         chain: its ops in order.
         boundaries: cuts after layer 1, 2, ... as positions in the chain; empty where no layers
             repeat.
-        part_starts: `[n + 1]`, positions in the chain where the parts of `problem` begin, and its
-            end.
-        problem: what is decided.
+        problem: what is decided; every op is a part.
     """
 
     chain: NodeChain
     boundaries: tuple[int, ...]
-    part_starts: tuple[int, ...]
     problem: PipelineProblem
-
-    def positions(self, cuts: tuple[int, ...]) -> tuple[int, ...]:
-        """Positions in the chain of cuts of the problem."""
-        return tuple(self.part_starts[cut] for cut in cuts)
 
     def layers(self, cuts: tuple[int, ...]) -> tuple[int, ...]:
         """Layers before each cut, to the nearest layer boundary."""
         ends = np.array([0, *self.boundaries, len(self.chain.names)])
-        return tuple(int(np.argmin(np.abs(ends - p))) for p in self.positions(cuts))
+        return tuple(int(np.argmin(np.abs(ends - p))) for p in cuts)
 
 
 def prepare(model: ir.Model, target: ClusterTarget, settings: PipelineSettings) -> ModelPipelining:
-    """The chain, the layers and the problem of a model on a cluster: every op is a part."""
+    """The chain, the layers and the problem of a model on a cluster."""
     chain = node_chain(model, target.cost_model())
-    boundaries = layer_boundaries(model, chain)
-    starts = tuple(range(len(chain.names) + 1))
-    return ModelPipelining(
-        chain, boundaries, starts, pipeline_problem(chain, starts, target, settings)
-    )
-
-
-def pipeline_problem(
-    chain: NodeChain, starts: tuple[int, ...], target: ClusterTarget, settings: PipelineSettings
-) -> PipelineProblem:
-    """The problem whose parts begin at the given positions of a chain.
-
-    Args:
-        chain: ops in order.
-        starts: `[n + 1]`, ascending, 0 first and the length of the chain last.
-        target: the cluster.
-        settings: how the model is run.
-    """
-    at = np.array(starts[:-1])
-    forward, weights, kept = (
-        np.add.reduceat(values, at)
-        for values in (chain.forward_s, chain.weight_bytes, chain.kept_bytes)
-    )
     again = 1.0 if settings.recompute else 0.0
     copies = 2.0 + STATE_PER_WEIGHT[settings.optimizer] if settings.training else 1.0
-    crossing = chain.cut_bytes[list(starts)].copy()
+    crossing = chain.cut_bytes.copy()
     crossing[[0, -1]] = 0.0
-    return PipelineProblem(
-        forward_s=forward,
-        backward_s=forward * (BACKWARD_PER_FORWARD + again) * settings.training,
+    problem = PipelineProblem(
+        forward_s=chain.forward_s,
+        backward_s=chain.forward_s * (BACKWARD_PER_FORWARD + again) * settings.training,
         cut_bytes=crossing,
-        weight_bytes=weights,
-        state_bytes=weights * copies,
-        kept_bytes=kept,
+        weight_bytes=chain.weight_bytes,
+        state_bytes=chain.weight_bytes * copies,
+        kept_bytes=chain.kept_bytes,
         devices=device_row(target.cluster),
         stages=settings.stages or target.cluster.servers,
         micro_batches=settings.micro_batches,
@@ -379,3 +349,4 @@ def pipeline_problem(
         schedule=settings.schedule,
         recompute=settings.recompute,
     )
+    return ModelPipelining(chain, layer_boundaries(model, chain), problem)

@@ -258,28 +258,25 @@ def _labels_through(
     return filled, _Front(values, links)
 
 
-@entry_njit
 def least_label(s: StageStates, labels: StageLabels, repeats: float) -> tuple[float, int, int]:
-    """The shortest length of the labels of first stages, its state and its label."""
-    best, state, label = np.inf, -1, -1
-    for e in range(len(s.stage)):
-        if s.stage[e] > 0:
-            break
-        for m in range(labels.start[e], labels.start[e] + labels.size[e]):
-            length = repeats * (labels.values[m, 0] + labels.values[m, 1]) + labels.values[m, 3]
-            if length < best:
-                best, state, label = length, e, m
-    return best, state, label
+    """The shortest length of the labels of first stages, its state and its label; -1 for none."""
+    # Labels of later states come first.
+    state = np.repeat(np.arange(len(s.stage))[::-1], labels.size[::-1])
+    length = repeats * (labels.values[:, 0] + labels.values[:, 1]) + labels.values[:, 3]
+    length[s.stage[state] > 0] = np.inf
+    shortest = np.flatnonzero(length == length.min(initial=np.inf))
+    if not len(shortest) or length[shortest[0]] == np.inf:
+        return np.inf, -1, -1
+    label = int(shortest[np.argmin(state[shortest])])
+    return float(length[label]), int(state[label]), label
 
 
-@entry_njit
 def least_behind(labels: StageLabels) -> Floats:
     """`[n, 4]`, the least of each number over the labels of each state."""
     found = np.full((len(labels.size), 4), np.inf)
-    for e in range(len(labels.size)):
-        for m in range(labels.start[e], labels.start[e] + labels.size[e]):
-            for field in range(4):
-                found[e, field] = min(found[e, field], labels.values[m, field])
+    left = np.flatnonzero(labels.size)[::-1]
+    if len(left):
+        found[left] = np.minimum.reduceat(labels.values, labels.start[left])
     return found
 
 
