@@ -6,9 +6,8 @@ models, with the same results. Its only inputs are partitions, so that search ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,8 +25,7 @@ class ResultKind(IntEnum):
     """The memory plan of some chip does not fit: the dynamic constraint H(G, f) of MCM, Eq. 5."""
 
 
-@dataclass(frozen=True, eq=False)
-class BatchResults:
+class BatchResults(NamedTuple):
     """Results for B partitions on C chips.
 
     Attributes:
@@ -49,7 +47,7 @@ class BatchResults:
     high_water_bytes: Longs
     chip_busy_s: Floats
     link_busy_s: Floats
-    shared_busy_s: Floats = field(default_factory=lambda: np.empty(0, np.float64))
+    shared_busy_s: Floats = np.empty(0, np.float64)
 
     def periods_of(self, pipelines: int) -> Floats:
         """`[B]`, seconds between inferences of each of this number of equal replicas.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -232,7 +231,7 @@ class RingBatchEvaluator:
         if partitions.ndim != 2 or partitions.shape[1] != num_units:
             raise ValueError(f"partitions are {partitions.shape}, not [B, {num_units}]")
         count = len(partitions)
-        results = ResultRows(
+        results = BatchResults(
             kind=np.zeros(count, np.int32),
             period_s=np.full(count, np.inf),
             latency_s=np.full(count, np.inf),
@@ -242,7 +241,11 @@ class RingBatchEvaluator:
             shared_busy_s=np.zeros(count),
         )
         rows = np.array(partitions, np.int32, order="C")
-        run = partial(self._run, rows, results)
+
+        def run(start: int) -> None:
+            end = min(start + CHUNK, count)
+            evaluate_range(self._tables, self._package, rows, start, end, results)
+
         starts = range(0, count, CHUNK)
         if len(starts) <= 1:
             for start in starts:
@@ -252,11 +255,7 @@ class RingBatchEvaluator:
                 list(threads.map(run, starts))
         if not self._package.shared.size:
             results = results._replace(shared_busy_s=np.empty(0))
-        return BatchResults(**results._asdict())
-
-    def _run(self, rows: Ints, results: ResultRows, start: int) -> None:
-        end = min(start + CHUNK, len(rows))
-        evaluate_range(self._tables, self._package, rows, start, end, results)
+        return results
 
 
 _RUNS, _BREAKS_RULE, _OVERFLOWS = (
@@ -288,18 +287,6 @@ class PackageTables(NamedTuple):
     shared: Longs
 
 
-class ResultRows(NamedTuple):
-    """Where results go; fields as in `mcm_compiler.contracts.evaluation.BatchResults`."""
-
-    kind: Ints
-    period_s: Floats
-    latency_s: Floats
-    high_water_bytes: Longs
-    chip_busy_s: Floats
-    link_busy_s: Floats
-    shared_busy_s: Floats
-
-
 @entry_njit
 def evaluate_range(
     tables: ProblemTables,
@@ -307,7 +294,7 @@ def evaluate_range(
     partitions: Ints,
     begin: int,
     end: int,
-    results: ResultRows,
+    results: BatchResults,
 ) -> None:
     """Fills the rows `begin` to `end` of `results`; each depends on its own partition alone.
 
