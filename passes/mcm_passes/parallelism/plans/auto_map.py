@@ -298,9 +298,10 @@ def plan_for_ring(request: PlanRequest) -> PlanAnswer:
         degrees=parallel_plan.Degrees(options.data or 1, degree, 1),
         variables=choice.dims,
         inputs=dict.fromkeys(inputs.dims, parallel_plan.REPLICATED),
+        search=choice.records,
     )
     progress("partition")
-    return _with_partition(model, target, options, draft, choice, progress)
+    return _with_partition(model, target, options, draft, progress)
 
 
 def over_chips(
@@ -332,7 +333,6 @@ def _with_partition(
     target: Target,
     options: PlanOptions,
     draft: parallel_plan.ParallelPlan,
-    choice: operator_choice.OperatorChoice,
     progress: Callable[[str], None],
 ) -> PlanAnswer:
     with tempfile.TemporaryDirectory() as folder:
@@ -372,33 +372,15 @@ def _with_partition(
             device_cuts=tuple(int(chip) for chip in chips[cuts]),
             first_ops=tuple(problem.names[order[cut]] for cut in cuts.tolist()),
         )
-    plan = parallel_plan.ParallelPlan(
-        draft.model,
-        draft.digest,
-        draft.target,
-        options.objective,
-        degrees=parallel_plan.Degrees(replication.replicas, draft.degrees.operator, len(cuts) + 1),
-        variables=draft.variables,
-        inputs=draft.inputs,
-        pipeline=pipeline,
-        search=choice.records,
-    )
+    replicas, degree = replication.replicas, draft.degrees.operator
+    degrees = parallel_plan.Degrees(replicas, degree, len(cuts) + 1)
+    plan = replace(draft, degrees=degrees, pipeline=pipeline)
     estimates = tuple(
-        PlanEstimate(
-            one.replicas,
-            draft.degrees.operator,
-            one.chips_each,
-            one.analytic_s,
-            chosen=one.replicas == replication.replicas,
-        )
-        for one in replication.considered
+        PlanEstimate(n.replicas, degree, n.chips_each, n.analytic_s, chosen=n.replicas == replicas)
+        for n in replication.considered
     )
     if not estimates:
         seconds = partition.period_s / replication.at_once
-        estimates = (
-            PlanEstimate(
-                replication.replicas, draft.degrees.operator, len(cuts) + 1, seconds, chosen=True
-            ),
-        )
+        estimates = (PlanEstimate(replicas, degree, len(cuts) + 1, seconds, chosen=True),)
     how = f"{partition.strategy}, replicas compared"
     return PlanAnswer(plan, how, len(estimates), estimates=estimates, diagnostics=notes)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from mcm_compiler.contracts.objectives import Objective, ObjectiveFigures, ShareBound
 from mcm_compiler.contracts.partition import LowerBound, Partition, PartitionProblem
@@ -83,9 +83,7 @@ def _of_one(
         replicas = problem.num_chips // found.num_chips_used
         each = problem.num_chips // replicas
         shared = on_share(problem, each, replicas)
-    return Pipelines(
-        shared, dataclasses.replace(found, figures=figures), Replication(replicas, each)
-    )
+    return Pipelines(shared, replace(found, figures=figures), Replication(replicas, each))
 
 
 def _shares_channels(problem: PartitionProblem) -> bool:
@@ -103,13 +101,10 @@ def _fastest(
     for count in numbers:
         each = problem.num_chips // count
         shared = on_share(problem, each, count)
-        if faults := impossible(shared):
-            if refused is None or count == 1:
-                refused = CompileError(faults)
-            rows[count] = ShareBound(count, each, math.inf, NO_ROOM, "there is not room enough")
-            continue
-        bound = lower_bound(shared)
-        rows[count] = ShareBound(count, each, bound.seconds, bound.proof, bound.argument)
+        faults = impossible(shared)
+        if faults and (refused is None or count == 1):
+            refused = CompileError(faults)
+        rows[count] = _row(count, each, None if faults else lower_bound(shared))
     best: Pipelines | None = None
     searched = False
     for count in sorted(rows, key=lambda one: (rows[one].value / one, one)):
@@ -125,17 +120,14 @@ def _fastest(
             if not searched or count == 1:
                 refused, searched = error, True
             if (proof := _ruled_out(error)) is not None:
-                rows[count] = dataclasses.replace(row, value=math.inf, proof=proof)
+                rows[count] = replace(row, value=math.inf, proof=proof)
             continue
         figures = solved.partition.figures
         assert figures is not None
-        own = figures.proven[0]
-        rows[count] = ShareBound(count, row.chips_each, own.value, own.proof, own.argument)
+        rows[count] = replace(figures.proven[0], replicas=count, chips_each=row.chips_each)
         candidate = Pipelines(
             shared,
-            dataclasses.replace(
-                solved.partition, figures=with_share(figures, count, row.chips_each)
-            ),
+            replace(solved.partition, figures=with_share(figures, count, row.chips_each)),
             Replication(count, row.chips_each),
         )
         if solved.fits and _value(candidate) < best_s:
@@ -144,6 +136,13 @@ def _fastest(
         assert refused is not None
         raise refused
     return _with_rows(best, tuple(rows[count] for count in sorted(rows)))
+
+
+def _row(count: int, each: int, bound: LowerBound | None) -> ShareBound:
+    """What is proven of a number of replicas; None where nothing has space."""
+    if bound is None:
+        return ShareBound(count, each, math.inf, NO_ROOM, "there is not room enough")
+    return ShareBound(count, each, bound.seconds, bound.proof, bound.argument)
 
 
 def _ruled_out(error: CompileError) -> str | None:
@@ -166,10 +165,8 @@ def _with_rows(found: Pipelines, rows: tuple[ShareBound, ...]) -> Pipelines:
     figures = found.partition.figures
     assert figures is not None
     least = min(row.value / row.replicas for row in rows)
-    figures = dataclasses.replace(figures, bound=min(least, figures.value), proven=rows)
-    return dataclasses.replace(
-        found, partition=dataclasses.replace(found.partition, figures=figures)
-    )
+    figures = replace(figures, bound=min(least, figures.value), proven=rows)
+    return replace(found, partition=replace(found.partition, figures=figures))
 
 
 class _FewestChips:
@@ -286,14 +283,7 @@ class _FewestChips:
             fewer = min((bound - 1) // other, self._most_each[other])
             if fewer < 1:
                 continue
-            known = self._bound(other, fewer)
-            rows.append(
-                ShareBound(other, fewer, math.inf, NO_ROOM, "there is not room enough")
-                if known is None
-                else ShareBound(other, fewer, known.seconds, known.proof, known.argument)
-            )
+            rows.append(_row(other, fewer, self._bound(other, fewer)))
         figures = ObjectiveFigures(self._objective, float(total), float(bound), None, tuple(rows))
         shared = on_share(self._problem, each, count)
-        return Pipelines(
-            shared, dataclasses.replace(found, figures=figures), Replication(count, each)
-        )
+        return Pipelines(shared, replace(found, figures=figures), Replication(count, each))

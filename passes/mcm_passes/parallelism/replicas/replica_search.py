@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -300,16 +301,12 @@ def _searched_further(
         if not _may_win(one, best.seconds()):
             continue
         further -= 1
-        shared = on_share(problem, one.chips_each, one.replicas)
         try:
-            found = solve(Share(shared, one.replicas, known=one.rows))
+            found = _tried(problem, chosen.with_count(one), solve, known=one.rows)
         except CompileError:
             continue
-        if not found.fits:
-            continue
-        candidate = _Candidate(Pipelines(shared, found.partition, chosen.with_count(one)), found)
-        if candidate.seconds() < best.seconds():
-            best = candidate
+        if found.solved.fits and found.seconds() < best.seconds():
+            best = found
     return best
 
 
@@ -320,35 +317,34 @@ def _fastest_start(
     solve: SolveShare,
 ) -> _Candidate | None:
     """The fastest of placements on other targets; None where none of them runs here."""
-    best: _Candidate | None = None
+    found: list[_Candidate] = []
     for count, chip_of in starts:
-        shared = on_share(problem, problem.num_chips // count, count)
-        try:
-            found = solve(Share(shared, count, known=(chip_of,), searches=False))
-        except CompileError:
-            continue
-        if not found.fits:
-            continue
-        replication = replace(chosen, replicas=count, chips_each=shared.num_chips)
-        one = _Candidate(Pipelines(shared, found.partition, replication), found)
-        if best is None or one.seconds() < best.seconds():
-            best = one
-    return best
+        choice = replace(chosen, replicas=count, chips_each=problem.num_chips // count)
+        with suppress(CompileError):
+            found.append(_tried(problem, choice, solve, known=(chip_of,), searches=False))
+    return min((one for one in found if one.solved.fits), key=_Candidate.seconds, default=None)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Candidate:
     """Pipelines that run, with seconds per inference of the package."""
 
     pipelines: Pipelines
     solved: Solved
-    known_s: float | None = None
 
     def seconds(self) -> float:
         """On the simulator, asked once."""
-        if self.known_s is None:
-            self.known_s = self.solved.simulated_s() / self.pipelines.replication.replicas
-        return self.known_s
+        return self.solved.simulated_s() / self.pipelines.replication.replicas
+
+
+def _tried(
+    problem: PartitionProblem, replication: Replication, solve: SolveShare, **asked: Any
+) -> _Candidate:
+    """The pipelines of a choice; `asked` are other fields of `Share`."""
+    count = replication.replicas
+    shared = on_share(problem, replication.chips_each, count)
+    found = solve(Share(shared, count, **asked))
+    return _Candidate(Pipelines(shared, found.partition, replication), found)
 
 
 def _first_that_runs(
@@ -358,18 +354,18 @@ def _first_that_runs(
     tried: set[int] = set()
     for replication in choices:
         last = replication is choices[-1]
-        shared = on_share(problem, replication.chips_each, replication.replicas)
         tried.add(replication.replicas)
         known = replication.known
+        persist = last or bool(known)
         try:
-            found = solve(Share(shared, replication.replicas, last or bool(known), known))
+            found = _tried(problem, replication, solve, persist=persist, known=known)
         except CompileError:
             # More pipelines than memory was found for are no fault of the model.
             if last:
                 raise
             continue
-        if last or found.fits:
-            return _Candidate(Pipelines(shared, found.partition, replication), found), tried
+        if last or found.solved.fits:
+            return found, tried
     raise AssertionError("there is always a last choice")
 
 
