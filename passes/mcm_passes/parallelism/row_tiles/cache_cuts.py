@@ -176,11 +176,10 @@ def _whole(region: RowRegion, past: ir.Value, present: ir.Value) -> bool:
 def _pieces(
     past: ir.Value, cut: CutRegion, names: UnusedNames, parts: dict[str, OutputPart]
 ) -> list[ir.Value]:
-    how, whole = cut.region.values[past], fixed_shape(past)
-    made: list[ir.Value] = []
-    for index, (start, stop) in enumerate(cut.bounds):
+    whole, made = fixed_shape(past), list[ir.Value]()
+    for index, part in enumerate(cut.parts(past)):
         name = names.take(f"{past.name}/part_{index}")
-        place = OutputPart(past.name or "", how.axis, start * how.unit, stop * how.unit, whole)
+        place = OutputPart(past.name or "", part.axis, part.start, part.stop, whole)
         parts[name] = place
         made.append(ir.Value(name=name, type=past.type, shape=ir.Shape(place.piece_shape)))
     return made

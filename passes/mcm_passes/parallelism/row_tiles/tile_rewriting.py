@@ -42,6 +42,11 @@ class CutRegion:
     region: RowRegion
     bounds: Bounds
 
+    def parts(self, value: ir.Value) -> list[Slice]:
+        """The part of a divided value that each tile has."""
+        how = self.region.values[value]
+        return [Slice(how.axis, start * how.unit, stop * how.unit) for start, stop in self.bounds]
+
 
 @dataclass(frozen=True)
 class TiledRegions:
@@ -63,9 +68,12 @@ class TiledRegions:
 
 @dataclass(frozen=True)
 class _Pieces:
-    axis: int
-    bounds: Bounds
-    values: tuple[ir.Value, ...]
+    parts: Sequence[Slice]
+    values: Sequence[ir.Value]
+
+    @property
+    def axis(self) -> int:
+        return self.parts[0].axis
 
 
 def tile_regions(
@@ -88,11 +96,7 @@ def tile_regions(
             values are taken apart and put together once each.
         given: values that are there in the pieces of the regions that read them.
     """
-    tiling = _Tiling(graph, regions, constants, fuses)
-    for cut in regions:
-        for value in (given or {}).keys() & cut.region.values.keys():
-            tiling.give(cut, value, (given or {})[value])
-    return tiling.run()
+    return _Tiling(graph, regions, constants, fuses, given or {}).run()
 
 
 def _all_of(value: ir.Value, wanted: Slice | None) -> Slice | None:
@@ -106,6 +110,7 @@ class _Tiling:
         regions: Sequence[CutRegion],
         constants: set[ir.Value],
         fuses: Callable[[ir.Node], bool] | None,
+        given: Mapping[ir.Value, Sequence[ir.Value]],
     ) -> None:
         self._graph = graph
         self._cuts = {node: cut for cut in regions for node in cut.region.ops}
@@ -114,7 +119,12 @@ class _Tiling:
         self._names = UnusedNames(graph)
         self._make = NewOps(graph, self._names)
         self._slicer = WeightSlicer(graph, self._names)
-        self._parts: dict[ir.Value, _Pieces] = {}
+        self._parts = {
+            value: _Pieces(cut.parts(value), pieces)
+            for cut in regions
+            for value, pieces in given.items()
+            if value in cut.region.values
+        }
         self._sliced: dict[tuple[ir.Value, Slice], ir.Value] = {}
         self._read: dict[tuple[int, int, ir.Value, Slice | None], ir.Value] = {}
         self._fused: dict[str, tuple[list[str], list[str]]] = {}
@@ -122,12 +132,6 @@ class _Tiling:
         self._at = {node: index for index, node in enumerate(graph)}
         self._place = (0, 0)
         self._scope: tuple[int, int] = (0, 0)
-
-    def give(self, cut: CutRegion, value: ir.Value, pieces: Sequence[ir.Value]) -> None:
-        """Has the pieces of a value that the tiles of a region read."""
-        slices = [self._slice(cut, value, index) for index in range(len(cut.bounds))]
-        bounds = [(part.start, part.stop) for part in slices]
-        self._parts[value] = _Pieces(slices[0].axis, bounds, tuple(pieces))
 
     def run(self) -> TiledRegions:
         """See `tile_regions`."""
@@ -153,6 +157,7 @@ class _Tiling:
         self, node: ir.Node, cut: CutRegion, op: TiledOp, anchor: int
     ) -> tuple[ir.Node, ...]:
         made: list[ir.Node] = []
+        parts = [cut.parts(value) for value in node.outputs]
         for index, (start, stop) in enumerate(cut.bounds):
             form = shard_form(op.facts, op.rule, op.factor, start * op.unit, stop * op.unit)
             name = self._names.take(f"{node.name}/tile_{index}")
@@ -162,25 +167,15 @@ class _Tiling:
                 for at in range(len(node.inputs))
             ]
             outputs = [
-                self._slice(cut, value, index).of_value(
-                    value, self._names.take(f"{value.name}/tile_{index}")
-                )
-                for value in node.outputs
+                own[index].of_value(value, self._names.take(f"{value.name}/tile_{index}"))
+                for value, own in zip(node.outputs, parts, strict=True)
             ]
             tile = self._make.part(node, inputs, outputs, form, name, f"tile_{index}/sizes")
             self._rank[tile] = self._place
             made.append(tile)
-        for at, value in enumerate(node.outputs):
-            how = cut.region.values[value]
-            bounds = [(start * how.unit, stop * how.unit) for start, stop in cut.bounds]
-            parts = tuple(tile.outputs[at] for tile in made)
-            self._parts[value] = _Pieces(how.axis, bounds, parts)
+        for at, (value, own) in enumerate(zip(node.outputs, parts, strict=True)):
+            self._parts[value] = _Pieces(own, [tile.outputs[at] for tile in made])
         return tuple(made)
-
-    def _slice(self, cut: CutRegion, value: ir.Value, index: int) -> Slice:
-        how = cut.region.values[value]
-        start, stop = cut.bounds[index]
-        return Slice(how.axis, start * how.unit, stop * how.unit)
 
     def _operand(
         self,
@@ -198,9 +193,10 @@ class _Tiling:
             return None
         if at == 0 and form.reads is not None:
             return self._range(cut, value, Slice(*form.reads), index, reader)
-        if value in cut.region.values:
-            return self._range(cut, value, self._slice(cut, value, index), index, reader)
-        return self._range(cut, value, None, index, reader) if value in self._parts else value
+        wanted = cut.region.slice_of(value, *cut.bounds[index])
+        if wanted is None and value not in self._parts:
+            return value
+        return self._range(cut, value, wanted, index, reader)
 
     def _range(
         self, cut: CutRegion, value: ir.Value, wanted: Slice | None, index: int, reader: str
@@ -235,13 +231,13 @@ class _Tiling:
         self, value: ir.Value, pieces: _Pieces, wanted: Slice | None, reader: str
     ) -> ir.Value:
         parts: list[ir.Value] = []
-        for (start, stop), part in zip(pieces.bounds, pieces.values, strict=True):
+        for there, part in zip(pieces.parts, pieces.values, strict=True):
             own = wanted
             if wanted is not None and wanted.axis == pieces.axis:
-                if wanted.stop <= start or stop <= wanted.start:
+                if wanted.stop <= there.start or there.stop <= wanted.start:
                     continue
-                low, high = max(wanted.start, start), min(wanted.stop, stop)
-                own = Slice(wanted.axis, low - start, high - start)
+                low, high = max(wanted.start, there.start), min(wanted.stop, there.stop)
+                own = Slice(wanted.axis, low - there.start, high - there.start)
             parts.append(self._once(part, own, reader))
         if len(parts) == 1:
             return parts[0]
@@ -295,12 +291,11 @@ class _Tiling:
             self._fused.setdefault(node, ([], []))[side].append(maker.name or "")
 
     def _taken_apart(self, cut: CutRegion, value: ir.Value) -> _Pieces:
-        slices = [self._slice(cut, value, index) for index in range(len(cut.bounds))]
+        parts = cut.parts(value)
         stem, self._make.stem = self._make.stem, value.name or ""
-        axis = slices[0].axis
-        parts = split_value(self._make, value, axis, 1, [part.extent for part in slices])
+        made = split_value(self._make, value, parts[0].axis, 1, [part.extent for part in parts])
         self._make.stem = stem
-        return _Pieces(axis, [(part.start, part.stop) for part in slices], parts)
+        return _Pieces(parts, made)
 
     def _joined(self, value: ir.Value) -> ir.Node | None:
         """Puts a value together where something outside reads it, or it is an output."""
