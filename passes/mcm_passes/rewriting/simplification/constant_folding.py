@@ -14,6 +14,7 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import run_model
 from mcm_compiler.graph.constants import add_initializer, is_deterministic, subgraphs
+from mcm_compiler.ir.rewriting.node_copying import copy_node
 from mcm_passes.rewriting.simplification.redundancy import is_overwritten
 
 MAX_SESSIONS = 64
@@ -75,21 +76,9 @@ class ConstantEvaluator:
                 if value is not None and value not in copies:
                     copies[value] = self._constant(value)
                     initializers.append(copies[value])
-            for value in node.outputs:
-                copies[value] = ir.Value(name=value.name, type=value.type, shape=value.shape)
-                if value in wanted:
-                    outputs.append(value)
-            copied_nodes.append(
-                ir.Node(
-                    node.domain,
-                    node.op_type,
-                    [copies[v] if v is not None else None for v in node.inputs],
-                    node.attributes.values(),
-                    overload=node.overload,
-                    outputs=[copies[v] for v in node.outputs],
-                    name=node.name,
-                )
-            )
+            copied_nodes.append(copy_node(node, copies, node.name or ""))
+            copies.update(zip(node.outputs, copied_nodes[-1].outputs, strict=True))
+            outputs += [value for value in node.outputs if value in wanted]
         if not outputs:
             return {}
         graph = ir.Graph(
