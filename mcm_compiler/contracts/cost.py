@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
@@ -292,3 +292,18 @@ class CalibratesCosts(Protocol):
 
 NODE_COST: AnnotationKey[NodeCost] = AnnotationKey("node_cost", on="node", derived_from=(GRAPH,))
 """The cost of each op on its own."""
+
+
+def relay_costs(values: Sequence[ir.Value], price: Callable[[ir.Node], NodeCost]) -> list[NodeCost]:
+    """Costs of an Identity of each value, priced once per type and shape."""
+    known: dict[str, NodeCost] = {}
+    keys = [f"{value.type}{value.shape}" for value in values]
+    for key, value in zip(keys, values, strict=True):
+        if key not in known:
+            # A stand-in, so that the graph's own value gains no reader.
+            source = ir.Value(name=value.name, type=value.type, shape=value.shape)
+            # Without a name, so that no time is taken that was measured of an op of the model.
+            relay = ir.Node("", "Identity", [source], name="")
+            relay.outputs[0].type, relay.outputs[0].shape = value.type, value.shape
+            known[key] = price(relay)
+    return [known[key] for key in keys]

@@ -11,7 +11,14 @@ import onnx_ir as ir
 
 from mcm_compiler.arrays.rows import rows_of
 from mcm_compiler.components.op_support import runs_on_host
-from mcm_compiler.contracts.cost import NODE_COST, CopiesViews, CostModel, NodeCost, costs_in
+from mcm_compiler.contracts.cost import (
+    NODE_COST,
+    CopiesViews,
+    CostModel,
+    NodeCost,
+    costs_in,
+    relay_costs,
+)
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.contracts.replication import COPIED_FOR, CopiedFor
@@ -153,7 +160,9 @@ def build_problem(
     tensor_bytes = np.array([_bytes_of(v, cost_model) for v in tensors.values], dtype=np.int64)
     seconds = _Seconds(cost_model, model.graph)
     compute_s, off_s = seconds.of_units(units)
-    relay_s = np.array([cost.seconds for cost in relay_costs(tensors.values, cost_model)], float)
+    relay_s = np.array(
+        [cost.seconds for cost in relay_costs(tensors.values, cost_model.node_cost)], float
+    )
     kinds, off_s = _kind_costs(target, model.graph, units, tensors.values) or (None, off_s)
     if kinds is not None:
         compute_s, relay_s = kinds.units.min(axis=0), kinds.relays.min(axis=0)
@@ -243,7 +252,7 @@ def _kind_costs(
         units_s = _Seconds(cost_model, graph, annotated=False).of_units(units)
         unit_s.append(units_s[0])
         off_s.append(units_s[1])
-        relay_s.append([cost.seconds for cost in relay_costs(tensors, cost_model)])
+        relay_s.append([cost.seconds for cost in relay_costs(tensors, cost_model.node_cost)])
         runs.append([all(target.runs(kind, node) for node in unit.nodes) for unit in units])
     times, can_run = np.array(unit_s), np.array(runs)
     speeds = np.bincount(machine.device_kind, target.limits.chip_speed, len(names))
@@ -360,26 +369,6 @@ def _op_type(unit: Unit, seconds: _Seconds) -> str:
     if len(unit.nodes) == 1:
         return unit.nodes[0].op_type
     return max(unit.nodes, key=lambda node: seconds.of_kernel([node])).op_type
-
-
-def relay_costs(values: Sequence[ir.Value], cost_model: CostModel) -> list[NodeCost]:
-    """Costs of an Identity of each value, priced once per type and shape."""
-    known: dict[str, NodeCost] = {}
-    keys = [f"{value.type}{value.shape}" for value in values]
-    for key, value in zip(keys, values, strict=True):
-        if key not in known:
-            known[key] = cost_model.node_cost(_relay_op(value))
-    return [known[key] for key in keys]
-
-
-def _relay_op(value: ir.Value) -> ir.Node:
-    """An Identity of a value, of no graph, to be priced."""
-    # A stand-in, so that the graph's own value gains no reader.
-    source = ir.Value(name=value.name, type=value.type, shape=value.shape)
-    # Without a name, so that no time is taken that was measured of an op of the model.
-    relay = ir.Node("", "Identity", [source], name="")
-    relay.outputs[0].type, relay.outputs[0].shape = value.type, value.shape
-    return relay
 
 
 def _pins(units: Sequence[Unit], pins: Mapping[str, int]) -> Ints:

@@ -9,14 +9,13 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.contracts.cost import CostModel, NodeCost
+from mcm_compiler.contracts.cost import CostModel, NodeCost, relay_costs
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.machines.package_limits import EnergyCosts, UnitEnergies, energy_of
 from mcm_passes.mapping.problem.measured_names import kernels_of
-from mcm_passes.mapping.problem.partition_problem import relay_costs
 
 
 def with_energy(
@@ -55,7 +54,8 @@ def with_energy(
             np.float64,
         ),
         relay_j=np.array(
-            [_kernel_joules(cost, costs) for cost in relay_costs(tensors, cost_model)], np.float64
+            [_kernel_joules(cost, costs) for cost in relay_costs(tensors, cost_model.node_cost)],
+            np.float64,
         ),
         link_byte_j=costs.link_byte_j,
         host_byte_j=costs.host_byte_j,

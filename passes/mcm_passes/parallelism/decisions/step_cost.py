@@ -154,13 +154,16 @@ def step_cost(
     variable_bytes = np.array(
         [float_bytes(classes.value_by_name[name]) for name in problem.tensors], dtype=np.float64
     )
-    base_bytes, class_bytes = _memory(problem, variable_bytes, share, training)
+    members, copies = _memberships(problem), 1 + _STATE if training else 1
+    base_bytes, class_bytes = float(copies * variable_bytes.sum()), np.zeros(count)
+    for tensor, index in members:
+        class_bytes[index] -= copies * variable_bytes[tensor] * (1.0 - share[index])
     if training and batch_class is not None:
         # Gradients of replicated variables, in one message after another without gaps.
         total = float(variable_bytes.sum())
         base_s += group.all_reduce_s(total)
         saved = group.all_reduce_s(1e9) - group.all_reduce_s(0)
-        for tensor, index in _memberships(problem):
+        for tensor, index in members:
             class_s[index] -= saved * variable_bytes[tensor] / 1e9
     terms = _terms(model, problem, classes, chosen, group, training, batch_class)
     return StepCost(base_s, class_s, *terms, base_bytes, class_bytes)
@@ -176,19 +179,6 @@ def _memberships(problem: DecisionProblem) -> list[tuple[int, int]]:
     tensors = np.repeat(np.arange(len(problem.tensors)), np.diff(problem.dim_ptr))
     pairs = zip(tensors.tolist(), problem.dim_class.tolist(), strict=True)
     return sorted({(tensor, index) for tensor, index in pairs if index >= 0})
-
-
-def _memory(
-    problem: DecisionProblem,
-    variable_bytes: NDArray[np.float64],
-    share: NDArray[np.float64],
-    training: bool,
-) -> tuple[float, NDArray[np.float64]]:
-    copies = 1 + _STATE if training else 1
-    saved = np.zeros(problem.num_classes)
-    for tensor, index in _memberships(problem):
-        saved[index] -= copies * variable_bytes[tensor] * (1.0 - share[index])
-    return float(copies * variable_bytes.sum()), saved
 
 
 def _terms(

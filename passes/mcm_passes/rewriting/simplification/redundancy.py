@@ -238,18 +238,12 @@ def _key(node: ir.Node) -> Hashable | None:
 def _content(attribute: ir.Attr) -> Hashable | None:
     """The value as something whose equality is that of bits; None where there is no such form."""
     match attribute.type:
-        case ir.AttributeType.INT:
-            return attribute.as_int()
-        case ir.AttributeType.INTS:
-            return tuple(attribute.as_ints())
-        case ir.AttributeType.FLOAT:
-            return np.float32(attribute.as_float()).tobytes()
-        case ir.AttributeType.FLOATS:
-            return np.array(attribute.as_floats(), dtype=np.float32).tobytes()
-        case ir.AttributeType.STRING:
-            return attribute.value  # bytes where they are not UTF-8
-        case ir.AttributeType.STRINGS:
+        case ir.AttributeType.INT | ir.AttributeType.STRING:
+            return attribute.value  # texts are bytes where they are not UTF-8
+        case ir.AttributeType.INTS | ir.AttributeType.STRINGS:
             return tuple(attribute.value)
+        case ir.AttributeType.FLOAT | ir.AttributeType.FLOATS:
+            return np.array(attribute.value, dtype=np.float32).tobytes()
         case ir.AttributeType.TENSOR:
             tensor = attribute.as_tensor()
             if tensor.dtype is ir.DataType.STRING or tensor.nbytes > _MAX_ATTRIBUTE_BYTES:

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from mcm_compiler.arrays.rows import rows_of, starts
 from mcm_compiler.components.op_support import runs_on_host
-from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.cost import CostModel, relay_costs
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.graph.constants import attribute_weights, constant_values, consumed_values, leaves
 from mcm_compiler.graph.states import STATES, States, copies_held, kept_bytes
@@ -66,6 +66,7 @@ def build_tables(
     made = [_made(node, view) for node, view in zip(ops, views, strict=True)]
     tensors = _tensor_values(model.graph, ops, problem)
     clonable = [bool(problem.clonable[unit]) for unit in kernel_unit]
+    relays = relay_costs(tensors, lambda relay: played.group_cost((relay,)))
     times = kernel_times(played, kernels, reads, clonable)
     unit_of = {
         value: unit
@@ -153,7 +154,7 @@ def build_tables(
             reader_ptr=np.array(problem.placed_readers.ptr),
             readers=np.array(problem.placed_readers.entries),
             kind=route_kinds(problem),
-            relay_s=np.array(relay_seconds(played, tensors), np.float64),
+            relay_s=np.array([cost.seconds for cost in relays], np.float64),
         ),
         strict=problem.routing == "strict",
     )
@@ -318,21 +319,6 @@ def kernel_times(
             left = [value for bit, value in enumerate(options) if chosen >> bit & 1]
             times.option_seconds.append(_kernel_seconds(model, nodes, left))
     return times
-
-
-def relay_seconds(model: CostModel, values: Sequence[ir.Value]) -> list[float]:
-    """Seconds of an Identity of each value, priced once per type and shape."""
-    known: dict[str, float] = {}
-    seconds: list[float] = []
-    for value in values:
-        key = f"{value.type}{value.shape}"
-        if key not in known:
-            # Without a name, so that no time is taken that was measured of an op of the model.
-            relay = ir.Node("", "Identity", [_stand_in(value)], name="")
-            relay.outputs[0].type, relay.outputs[0].shape = value.type, value.shape
-            known[key] = model.group_cost((relay,)).seconds
-        seconds.append(known[key])
-    return seconds
 
 
 def _kernel_seconds(
