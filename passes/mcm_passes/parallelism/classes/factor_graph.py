@@ -75,6 +75,91 @@ class FactorGraph:
             int(dim): at for at, dim in reversed(list(enumerate(self._ruled.stuck_dims)))
         }
 
+    def why(self, tensor: str, dim: int) -> list[PropagationStep]:
+        """The shortest way from a dimension to the op because of which it cannot be divided.
+
+        Returns:
+            The steps; empty if no op forbids it.
+
+        Raises:
+            KeyError: if no tensor has that name.
+            IndexError: if it has no such dimension; `dim` may be negative.
+        """
+        start = self.start(tensor, dim)
+        index = self._class(start)
+        if index < 0:
+            return [self.step(start), self.of_size_one(start)]
+        block = Block(int(self._classes.block[index]))
+        if block is Block.NONE:
+            return []
+        if block is Block.ITSELF:
+            return self.to_itself(start, int(self._classes.met_at[index]))
+        if block is Block.RUNS:
+            return self.to_other_runs(start, int(self._classes.met_at[index]))
+        return self.way(start, self.is_stuck, self.stuck_step)
+
+    def why_small(self, tensor: str, dim: int, degree: int) -> list[PropagationStep]:
+        """The shortest way from a dimension to one that has fewer units than there are devices.
+
+        Returns:
+            The steps; empty if there are enough of them.
+
+        Raises:
+            KeyError, IndexError: as `why`.
+        """
+        start = self.start(tensor, dim)
+        if (index := self._class(start)) < 0 or self._classes.size[index] >= degree:
+            return []
+        steps = self.way(start, lambda d: self.units(d) < degree, None)
+        # Where no member is too small by itself, units of several do not fall together.
+        return steps or [self.step(start)]
+
+    def why_linked(self, one: tuple[str, int], other: tuple[str, int]) -> list[PropagationStep]:
+        """The shortest way from one dimension to another that is divided with it.
+
+        Returns:
+            The steps; empty if they are of different self._classes.
+
+        Raises:
+            KeyError, IndexError: as `why`.
+        """
+        start, end = self.start(*one), self.start(*other)
+        if self._class(start) != self._class(end) or self._class(start) < 0:
+            return []
+        return self.way(start, lambda dim: dim == end, None)
+
+    def why_conflict(self, one: tuple[str, int], other: tuple[str, int]) -> list[PropagationStep]:
+        """The way from one dimension to an op where it meets another, and on to that one.
+
+        Returns:
+            The steps; empty if both can be divided.
+
+        Raises:
+            KeyError, IndexError: as `why`.
+        """
+        start, end = self.start(*one), self.start(*other)
+        first, second = self._class(start), self._class(end)
+        if first < 0 or second < 0:
+            return []
+        if first == second:
+            return self.way(start, lambda dim: dim == end, None)
+        meeting = {
+            dim: (node, partner)
+            for node, dims, partners in self.meetings(first, second)
+            for partner in partners[:1]
+            for dim in dims
+        }
+        if not meeting:
+            return []
+        there = self.way(start, lambda dim: dim in meeting, None)
+        if not there:
+            return []
+        last = self.start(there[-1].tensor, there[-1].dim)
+        node, partner = meeting[last]
+        there.append(self.step(partner, node, "cannot divide both of these dimensions"))
+        back = self.way(partner, lambda dim: dim == end, None)
+        return there + back[1:]
+
     def start(self, tensor: str, dim: int) -> int:
         """Number of a dimension by the name of its tensor.
 
@@ -144,7 +229,7 @@ class FactorGraph:
         found = self._stuck_node(dim)
         if found is None or found[1] is not Block.KEPT:
             return found is not None
-        return int(self._classes.block[self._classes.class_of[dim]]) == Block.KEPT
+        return int(self._classes.block[self._class(dim)]) == Block.KEPT
 
     def stuck_step(self, dim: int) -> PropagationStep:
         """Step of the op that does not propagate."""
@@ -163,12 +248,8 @@ class FactorGraph:
 
     def to_itself(self, start: int, node: int) -> list[PropagationStep]:
         """The way to an op two of whose factors are of one class, and why they are."""
-        index = int(self._classes.class_of[start])
-        factors = [
-            dims
-            for dims in self._factors(node).values()
-            if self._classes.class_of[dims[0]] == index
-        ]
+        index = self._class(start)
+        factors = [dims for dims in self._factors(node).values() if self._class(dims[0]) == index]
         here = {dim for dims in factors for dim in dims}
         there = self.way(start, lambda dim: dim in here, None)
         reached = self.start(there[-1].tensor, there[-1].dim)
@@ -179,12 +260,12 @@ class FactorGraph:
 
     def to_other_runs(self, start: int, node: int) -> list[PropagationStep]:
         """The way to an op that asks for other runs than those before it."""
-        index = int(self._classes.class_of[start])
+        index = self._class(start)
         here = {
             dim
             for dims in self._factors(node).values()
             for dim in dims
-            if self._classes.class_of[dim] == index
+            if self._class(dim) == index
         }
         text = REASONS[Block.RUNS]
         return self.way(start, here.__contains__, lambda dim: self.step(dim, node, text))
@@ -197,7 +278,7 @@ class FactorGraph:
             if first in found and second in found:
                 dims: dict[int, list[int]] = {first: [], second: []}
                 for joined in self._factors(node).values():
-                    index = int(self._classes.class_of[joined[0]])
+                    index = self._class(joined[0])
                     if index in dims:
                         dims[index] += joined
                 yield node, dims[first], dims[second]
@@ -262,3 +343,6 @@ class FactorGraph:
 
     def _value_of(self, dim: int) -> int:
         return int(np.searchsorted(self._ruled.dim_ptr, dim, side="right")) - 1
+
+    def _class(self, dim: int) -> int:
+        return int(self._classes.class_of[dim])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_passes.parallelism.classes import provenance
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
+from mcm_passes.parallelism.classes.factor_graph import FactorGraph
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
 KEPT_WHOLE = -1
@@ -214,10 +215,11 @@ def _forbidden(
     problem: DecisionProblem, classes: DimensionClasses, demand: _Demand, index: int
 ) -> Diagnostic:
     place = f"{quote(demand.tensor)} dim {demand.dim}"
-    reason = provenance.render(provenance.why(classes, demand.tensor, demand.dim))
+    graph = FactorGraph(classes)
+    reason = provenance.render(graph.why(demand.tensor, demand.dim))
     if not reason and index >= 0:
         size = int(problem.size[index])
-        small = provenance.why_small(classes, demand.tensor, demand.dim, size + 1)
+        small = graph.why_small(demand.tensor, demand.dim, size + 1)
         reason = f"it has {size} units, fewer than devices\n{provenance.render(small)}"
     return Diagnostic(
         "MCM-S025",
@@ -237,12 +239,12 @@ def _contradictions(
         one = (demand.tensor, demand.dim)
         kept = whole.get(index)
         if kept is not None:
-            way = provenance.render(provenance.why_linked(classes, one, (kept.tensor, kept.dim)))
+            way = provenance.render(FactorGraph(classes).why_linked(one, (kept.tensor, kept.dim)))
             faults.append(_contradiction(demand, kept, "divided together", way))
         for rival, other in divided.items():
             if rival > index and problem.conflicts[index, rival]:
                 way = provenance.render(
-                    provenance.why_conflict(classes, one, (other.tensor, other.dim))
+                    FactorGraph(classes).why_conflict(one, (other.tensor, other.dim))
                 )
                 faults.append(_contradiction(demand, other, "never divided both", way))
     return faults

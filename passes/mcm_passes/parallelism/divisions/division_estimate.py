@@ -140,10 +140,6 @@ class PeriodEstimate:
             if self._states[unit]
         }
 
-    def work_s(self, pieces: Mapping[int, Pieces]) -> float:
-        """Seconds of one inference on one chip."""
-        return float(self._sums(pieces)[0][-1])
-
     def reachable_s(self, pieces: Mapping[int, Pieces]) -> float:
         """Seconds between inferences that some number of replicas may reach.
 

@@ -34,7 +34,8 @@ from mcm_compiler.ir.shapes.inference import infer_shapes
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.spec_text import print_value
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
-from mcm_passes.parallelism.classes.provenance import explain, render, why, why_conflict
+from mcm_passes.parallelism.classes.factor_graph import FactorGraph
+from mcm_passes.parallelism.classes.provenance import explain, render
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
 from mcm_passes.parallelism.plans import operator_choice
@@ -211,7 +212,7 @@ def _obstacle(classes: DimensionClasses, name: str, dim: int, of: int, degree: i
     if of < 0:
         return "its extent is 1"
     if classes.block[of]:
-        return render(why(classes, name, dim))
+        return render(FactorGraph(classes).why(name, dim))
     return f"it has {classes.size[of]} units for {degree} devices"
 
 
@@ -226,7 +227,7 @@ def _conflicts(
         if not meet[i, j]:
             continue
         one, other = by[int(chosen[i])], by[int(chosen[j])]
-        way = render(why_conflict(classes, one, other))
+        way = render(FactorGraph(classes).why_conflict(one, other))
         message = (
             f"dim {one[1]} of {quote(one[0])} and dim {other[1]} of {quote(other[0])} cannot both "
             f"be divided: {way}"

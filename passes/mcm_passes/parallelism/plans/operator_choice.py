@@ -75,11 +75,6 @@ class InputChoice:
     records: tuple[SearchRecord, ...] = ()
     rows: int = 1
 
-    @property
-    def divides(self) -> bool:
-        """True if there is a batch to divide."""
-        return any(dim != REPLICATED for dim in self.dims.values())
-
 
 def best_inputs(
     model: ir.Model, classes: DimensionClasses, options: PlanOptions, replicas: int = 1

@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.sharding.notation import parse_rule
 from mcm_passes.parallelism.classes.dimension_classes import classes_of
-from mcm_passes.parallelism.classes.provenance import why
+from mcm_passes.parallelism.classes.factor_graph import FactorGraph
 from mcm_passes.parallelism.rules.rule_templates import Block
 from mcm_passes.parallelism.rules.ruled_graph import ruled_graph
 
@@ -152,7 +152,7 @@ def test_what_has_another_rank_than_in_the_rule_is_kept_whole():
     graph = ir.Graph([x], [z], nodes=nodes, name="g")
     found = classes_of(ruled_graph(graph, [(node, rule) for node in nodes]))
     assert found.block.tolist() == [Block.UNKNOWN] * 4
-    assert why(found, "x", 0)[-1].text == "has no rule that would divide it"
+    assert FactorGraph(found).why("x", 0)[-1].text == "has no rule that would divide it"
 
 
 def test_units_of_several_reshapes_fall_together(classes):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mcm_passes.parallelism.classes.factor_graph import FactorGraph
 from mcm_passes.parallelism.classes.joined_dimensions import division_runs
-from mcm_passes.parallelism.classes.provenance import explain, why
+from mcm_passes.parallelism.classes.provenance import explain
 from mcm_passes.parallelism.rules.rule_templates import Block
 
 FUSED = """
@@ -80,7 +81,7 @@ def test_ops_that_ask_for_runs_of_other_lengths(classes, dim_of):
         }"""
     )
     assert dim_of(found, "x", 1)[3] is Block.RUNS
-    steps = why(found, "a", 1)
+    steps = FactorGraph(found).why("a", 1)
     assert [step.tensor for step in steps] == ["a", "x", "x"]
     assert "runs of another length" in steps[-1].text
     assert "cannot be divided" in explain(found, "x", 1)
@@ -103,7 +104,7 @@ def test_heads_that_share_keys_contradict_runs_of_equal_length(classes, dim_of):
     )
     assert dim_of(found, "x", 2)[3] is Block.RUNS
     assert dim_of(found, "y", 2)[3] is Block.RUNS
-    steps = why(found, "x", 2)
+    steps = FactorGraph(found).why("x", 2)
     assert (steps[0].tensor, steps[0].dim) == ("x", 2)
     assert "runs of another length" in steps[-1].text
 

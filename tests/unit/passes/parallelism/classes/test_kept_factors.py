@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mcm_passes.parallelism.classes.provenance import explain, why
+from mcm_passes.parallelism.classes.factor_graph import FactorGraph
+from mcm_passes.parallelism.classes.provenance import explain
 from mcm_passes.parallelism.rules.rule_templates import Block
 
 STACKED = """
@@ -36,7 +37,7 @@ def test_heads_below_the_three_of_queries_keys_and_values(classes, dim_of):
 def test_the_three_are_whole_because_of_what_takes_them_apart(classes, dim_of):
     found = classes(STACKED)
     assert dim_of(found, "r", 1)[3] is Block.WHOLE
-    steps = why(found, "r", 1)
+    steps = FactorGraph(found).why("r", 1)
     ops = {node.name: node.op_type for node in found.ruled.nodes}
     assert ops[steps[-1].node] == "Gather"
     assert [step.tensor for step in steps] == ["r", "t", "t"]
@@ -86,7 +87,7 @@ def test_ops_are_read_as_they_are_where_nothing_is_won(classes, dim_of):
         "!a b -> !a b",
     ]
     assert dim_of(found, "x", 1)[3] is Block.MINOR
-    assert "needs the dimension whole" in why(found, "x", 0)[-1].text
+    assert "needs the dimension whole" in FactorGraph(found).why("x", 0)[-1].text
 
 
 def test_a_dimension_that_is_kept_for_the_sake_of_others_says_so(classes, dim_of):
@@ -103,6 +104,6 @@ def test_a_dimension_that_is_kept_for_the_sake_of_others_says_so(classes, dim_of
     assert dim_of(found, "x", 1) == (index, 6, 2, Block.NONE)
     assert dim_of(found, "a", 1) == (index, 3, 2, Block.NONE)
     assert dim_of(found, "y", 1)[3] is Block.KEPT
-    steps = why(found, "y", 1)
+    steps = FactorGraph(found).why("y", 1)
     assert [step.tensor for step in steps] == ["y", "y"]
     assert "keeps it whole, so that what it merges below can be divided" in steps[-1].text

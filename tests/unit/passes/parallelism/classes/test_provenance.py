@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_passes.parallelism.classes.provenance import (
-    explain,
-    render,
-    why,
-    why_conflict,
-    why_linked,
-    why_small,
-)
+from mcm_passes.parallelism.classes.factor_graph import FactorGraph
+from mcm_passes.parallelism.classes.provenance import explain, render
 
 NET = """
 g (float[4,6] x, float[6,8] w1, float[8,10] w2, float[10,12] w3) => (float[4,12] y) {
@@ -31,42 +25,42 @@ def found(classes):
 
 
 def test_the_way_to_the_op_that_forbids(found):
-    steps = why(found, "w2", 1)
+    steps = FactorGraph(found).why("w2", 1)
     assert [(step.tensor, step.dim) for step in steps] == [("w2", 1), ("k", 1), ("t", 1), ("t", 1)]
     ops = {node.name: node.op_type for node in found.ruled.nodes}
     assert [ops.get(step.node) for step in steps] == [None, "MatMul", "Tanh", "Softmax"]
     assert "needs the dimension whole" in steps[-1].text
     assert "k+" in steps[1].rule
     assert render(steps).count("\n-> ") == 3
-    assert why(found, "w2", -1) == steps
+    assert FactorGraph(found).why("w2", -1) == steps
 
 
 def test_nothing_forbids(found):
-    assert why(found, "w1", 1) == []
-    assert why(found, "w3", 1) == []
+    assert FactorGraph(found).why("w1", 1) == []
+    assert FactorGraph(found).why("w3", 1) == []
 
 
 def test_names_and_dimensions_that_are_not_there(found):
     with pytest.raises(KeyError):
-        why(found, "w9", 0)
+        FactorGraph(found).why("w9", 0)
     with pytest.raises(IndexError, match="2 dimensions"):
-        why(found, "w1", 2)
+        FactorGraph(found).why("w1", 2)
     with pytest.raises(IndexError, match="2 dimensions"):
         explain(found, "w1", -3)
 
 
 def test_the_way_from_one_to_another(found):
-    steps = why_linked(found, ("w1", 1), ("w2", 0))
+    steps = FactorGraph(found).why_linked(("w1", 1), ("w2", 0))
     assert [(s.tensor, s.dim) for s in steps] == [("w1", 1), ("h", 1), ("r", 1), ("w2", 0)]
-    assert why_linked(found, ("w1", 0), ("w2", 0)) == []
+    assert FactorGraph(found).why_linked(("w1", 0), ("w2", 0)) == []
 
 
 def test_the_way_to_where_two_meet(found):
-    steps = why_conflict(found, ("w1", 1), ("x", 1))
+    steps = FactorGraph(found).why_conflict(("w1", 1), ("x", 1))
     assert [(s.tensor, s.dim) for s in steps] == [("w1", 1), ("x", 1)]
     assert "cannot divide both" in steps[1].text
-    assert why_conflict(found, ("w1", 0), ("w3", 1)) == []
-    longer = why_conflict(found, ("w1", 1), ("y", 0))
+    assert FactorGraph(found).why_conflict(("w1", 0), ("w3", 1)) == []
+    longer = FactorGraph(found).why_conflict(("w1", 1), ("y", 0))
     assert longer[0].tensor == "w1"
     assert (longer[-1].tensor, longer[-1].dim) == ("y", 0)
 
@@ -83,8 +77,8 @@ def test_normalisations_and_reasons_without_rules_are_named(classes):
           z = com.acme.Mystery(u)
         }"""
     )
-    assert "normalise along it" in str(why(found, "sq", 1)[-1])
-    assert why(found, "z", 0)[-1].node is not None
+    assert "normalise along it" in str(FactorGraph(found).why("sq", 1)[-1])
+    assert FactorGraph(found).why("z", 0)[-1].node is not None
 
 
 def test_a_dimension_that_meets_itself(classes):
@@ -94,14 +88,14 @@ def test_a_dimension_that_meets_itself(classes):
           y = MatMul(x, t)
         }"""
     )
-    steps = why(found, "y", 2)
+    steps = FactorGraph(found).why("y", 2)
     assert "which are divided together" in " ".join(step.text for step in steps)
     assert len({(s.tensor, s.dim) for s in steps}) > 1
 
 
 def test_a_dimension_of_size_one(classes):
     found = classes("g (float[1,6] x) => (float[1,6] y) { y = Relu(x) }")
-    assert "size 1" in why(found, "x", 0)[-1].text
+    assert "size 1" in FactorGraph(found).why("x", 0)[-1].text
 
 
 def test_too_few_units(classes):
@@ -111,9 +105,9 @@ def test_too_few_units(classes):
           y = Reshape(h, shape)
         }"""
     )
-    assert why(found, "w", 1) == []
-    assert [step.tensor for step in why_small(found, "w", 1, 4)] == ["w", "h"]
-    assert why_small(found, "w", 1, 3) == []
+    assert FactorGraph(found).why("w", 1) == []
+    assert [step.tensor for step in FactorGraph(found).why_small("w", 1, 4)] == ["w", "h"]
+    assert FactorGraph(found).why_small("w", 1, 3) == []
     assert "3 units, fewer than 4 devices" in explain(found, "w", 1, degree=4)
 
 
