@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mcm_compiler.contracts.sharding.rules import ShardingRule
-from mcm_compiler.contracts.sharding.templates import rule_for_shapes
 from mcm_passes.parallelism.rules.operators.composing import (
     MICROSOFT_RULES,
     OpRule,
@@ -119,12 +118,8 @@ def rotary(op: OpRule, image: Shape) -> ShardingRule:
             return op.whole()
         text, sizes = "b s (h !d)", {"h": heads}
     named = len(op.inputs) > 3 and op.inputs[3] is not None
-    table = "!p !r" if named else "b s !r"
-    inputs = f"{text}, {table}, {table}" + (", b s" if named else "")
-    shapes = op.inputs if named else op.inputs[:3]
-    made = rule_for_shapes(f"{inputs} -> {text}", shapes, op.outputs, sizes)
-    left_out = (None,) * (len(op.inputs) - len(made.inputs))
-    return ShardingRule(made.factors, made.inputs + left_out, made.outputs)
+    tables = ["!p !r", "!p !r", "b s"] if named else ["b s !r", "b s !r", "_"]
+    return op.spelled([text, *tables], [text], sizes)
 
 
 @RULES.of("CausalConvWithState")

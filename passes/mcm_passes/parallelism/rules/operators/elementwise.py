@@ -17,9 +17,6 @@ RULES = RuleFamily()
 BROADCAST = ELEMENTWISE_OPS | {"BitCast", "RegexFullMatch", "StringConcat", "SwiGLU"}
 """Ops that work element by element; those with another rule below are the exceptions."""
 
-FIRST_ONLY = ("CastLike", "Clip")
-"""Ops whose other operands are one element, or are read for their type alone."""
-
 
 @RULES.of(*(name for name in sorted(BROADCAST) if "." not in name), outputs=1)
 def broadcast(op: OpRule, out: Shape) -> ShardingRule:
@@ -48,9 +45,9 @@ def _aligned(result: list[tuple[int, ...]], shape: Shape) -> list[tuple[int, ...
     return [() if size == 1 else result[skipped + axis] for axis, size in enumerate(shape)]
 
 
-@RULES.of(*FIRST_ONLY, inputs=1)
+@RULES.of("CastLike", "Clip", inputs=1)
 def first_only(op: OpRule, shape: Shape) -> ShardingRule:
-    """`*, _, _ -> *`."""
+    """`*, _, _ -> *`: others are one element, or are read for their type alone."""
     return op.same_shape(shape)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mcm_compiler.contracts.sharding.rules import Dim, ShardingRule
-from mcm_compiler.contracts.sharding.templates import Shape, rule_for_shapes
+from mcm_compiler.contracts.sharding.templates import Shape
 from mcm_passes.parallelism.rules.operators.composing import (
     MICROSOFT_RULES,
     PASS,
@@ -52,7 +52,7 @@ def matmul(
     columns = " n" if len(right) > 1 else ""
     batch = "*" if max(len(left), len(right)) > 2 else ""
     result = f"{batch}{rows}{columns}".strip() or "[]"
-    return rule_for_shapes(f"{', '.join(texts)} -> {result}", op.inputs, op.outputs)
+    return op.spelled(texts, [result])
 
 
 @MICROSOFT_RULES.of("com.microsoft::MatMulNBits", inputs=2, outputs=1)
@@ -85,11 +85,8 @@ def gemm(op: OpRule) -> ShardingRule:
     """`m k+, k+ n, m n -> m n` with either product operand transposed; the third broadcasts."""
     a = "k+ m" if op.attributes.get("transA", 0) else "m k+"
     b = "n k+" if op.attributes.get("transB", 0) else "k+ n"
-    texts = [a, b]
-    if len(op.inputs) > 2:
-        bias = op.inputs[2]
-        texts.append("_" if bias is None else ("[]", "n", "m n")[len(bias)])
-    return rule_for_shapes(f"{', '.join(texts)} -> m n", op.inputs, op.outputs)
+    bias = op.inputs[2] if op.is_given(2) else None
+    return op.spelled([a, b, "_" if bias is None else ("[]", "n", "m n")[len(bias)]], ["m n"])
 
 
 @RULES.of("Einsum")
