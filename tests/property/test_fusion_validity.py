@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.graph.constants import placeable_nodes
-from mcm_passes.pipeline.fuse import plan_fusion
+from mcm_passes.pipeline.preparing import plan_fusion
 
 OPS = [
     *(("Add", 2), ("Mul", 2), ("Sub", 2), ("Div", 2), ("MatMul", 2), ("Where", 3), ("Pow", 2)),

@@ -16,7 +16,7 @@ from mcm_compiler.execution.runner import run_model
 from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.pipeline.passes import PassContext
-from mcm_passes.pipeline.fuse import plan_fusion
+from mcm_passes.pipeline.preparing import plan_fusion
 from mcm_passes.pipeline.shard_oversized import ShardOversized
 from tools.update_goldens import parse_filled
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mcm_compiler.execution.runner import run_model, same_bits
 from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.pipeline.passes import PassContext
-from mcm_passes.pipeline.simplify import Simplify
+from mcm_passes.pipeline.preparing import Simplify
 
 OPS = [("Identity", 1), ("Sin", 1), ("Add", 2), ("Mul", 2), ("Sub", 2), ("Dropout", 1), ("Tanh", 1)]
 SHAPE = (3,)

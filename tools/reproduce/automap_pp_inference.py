@@ -51,7 +51,6 @@ from pipeline_rows import (  # noqa: E402
 
 from mcm_models.pipelines.kernels import length_s  # noqa: E402
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem, pipeline_tables  # noqa: E402
-from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining  # noqa: E402
 from mcm_passes.parallelism.pipelines.optimal_pipeline import balanced, best_pipeline, descended  # noqa: E402
 from tests.generators.automap_positions import Positions, Spacing, in_positions, prepare_positions  # noqa: E402
 

@@ -94,7 +94,7 @@ class DecisionGame:
         )
 
     def observe(self, state: GameState) -> tuple[Singles, NDArray[np.bool_]]:
-        """What is seen of the item at hand, `[E, CONTEXT]`, and the actions that are allowed."""
+        """Observation of the item at hand, `[E, CONTEXT]`, and the actions that are allowed."""
         item, real = self._item(state)
         decision, against = state.decision[:, item], state.against[:, item]
         divided = decision == PARTITION

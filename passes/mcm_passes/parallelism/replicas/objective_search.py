@@ -139,7 +139,7 @@ def _fastest(
 
 
 def _row(count: int, each: int, bound: LowerBound | None) -> ShareBound:
-    """What is proven of a number of replicas; None where nothing has space."""
+    """Bound of a number of replicas; None where nothing has space."""
     if bound is None:
         return ShareBound(count, each, math.inf, NO_ROOM, "there is not room enough")
     return ShareBound(count, each, bound.seconds, bound.proof, bound.argument)

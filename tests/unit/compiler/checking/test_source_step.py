@@ -168,7 +168,7 @@ def test_the_same_change_without_such_a_pass_is_refused(softer, tmp_path):
 
 
 def test_what_the_proof_does_not_follow_is_unproven_and_compared_by_runs(monkeypatch, tmp_path):
-    from mcm_passes.pipeline.simplify import Simplify
+    from mcm_passes.pipeline.preparing import Simplify
 
     right = Simplify.run
 
@@ -194,7 +194,7 @@ def test_what_the_proof_does_not_follow_is_unproven_and_compared_by_runs(monkeyp
 
 
 def test_a_built_in_pass_that_errs_fails_the_compile_where_runs_differ(monkeypatch, tmp_path):
-    from mcm_passes.pipeline.simplify import Simplify
+    from mcm_passes.pipeline.preparing import Simplify
 
     def wrong(self: Simplify, model: ir.Model, context: PassContext) -> None:
         del self, context

@@ -14,7 +14,7 @@ from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.pipeline.passes import PassContext
 from mcm_models.zoo.llama import Llama
-from mcm_passes.pipeline.annotate_cost import AnnotateCost
+from mcm_passes.pipeline.preparing import AnnotateCost
 from tools.update_goldens import parse_filled
 
 

@@ -10,7 +10,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
 from mcm_compiler.registry import FUSION_RULES
-from mcm_passes.pipeline.fuse import Fuse, plan_fusion
+from mcm_passes.pipeline.preparing import Fuse, plan_fusion
 from mcm_passes.rewriting.fusion_rules import ONNX_RULES, fusion_rules
 from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 from tools.update_goldens import parse_filled

@@ -27,9 +27,8 @@ from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
 from mcm_passes.parallelism.oversized.model_division import plan_without
 from mcm_passes.parallelism.oversized.output_pieces import piece_bounds
 from mcm_passes.parallelism.oversized.weight_slices import Slice, slice_tensor
-from mcm_passes.pipeline.annotate_cost import AnnotateCost
-from mcm_passes.pipeline.fuse import Fuse
 from mcm_passes.pipeline.parallelize import Parallelize
+from mcm_passes.pipeline.preparing import AnnotateCost, Fuse
 from mcm_passes.pipeline.shard_oversized import ShardOversized
 from tests.generators.one_chip import model_text
 from tools.update_goldens import parse_filled

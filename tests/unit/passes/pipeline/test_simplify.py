@@ -14,7 +14,7 @@ from mcm_compiler.execution.runner import run_model, same_bits
 from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
-from mcm_passes.pipeline.simplify import Simplify
+from mcm_passes.pipeline.preparing import Simplify
 from mcm_passes.rewriting.simplification import constant_folding
 from tools.update_goldens import parse_filled
 

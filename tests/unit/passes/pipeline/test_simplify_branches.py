@@ -10,7 +10,7 @@ from mcm_compiler.execution.runner import run_model, same_bits
 from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.pipeline.passes import PassContext
-from mcm_passes.pipeline.simplify import Simplify
+from mcm_passes.pipeline.preparing import Simplify
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 

@@ -256,7 +256,7 @@ def test_a_limit_without_a_baseline_is_wrong_usage(calls: Calls) -> None:
 def test_print_after_prints_the_model_to_stderr(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcm_passes.pipeline.simplify import Simplify
+    from mcm_passes.pipeline.preparing import Simplify
 
     _invoke("compile", "net.onnx", "--print-after", "simplify")
     hook: Callable[..., None] = calls[0]["after_pass"]

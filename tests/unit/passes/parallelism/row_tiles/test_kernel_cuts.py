@@ -18,7 +18,7 @@ from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
 from mcm_passes.parallelism.row_tiles import kernel_cuts
 from mcm_passes.parallelism.row_tiles.kernel_cuts import even_bounds
 from mcm_passes.parallelism.rules.graph_rules import RuleTable
-from mcm_passes.pipeline.fuse import plan_fusion
+from mcm_passes.pipeline.preparing import plan_fusion
 from mcm_passes.pipeline.shard_oversized import ShardOversized
 from tools.update_goldens import parse_filled
 

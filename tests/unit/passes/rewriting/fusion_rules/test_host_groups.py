@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_passes.mapping.problem.contraction import contract
-from mcm_passes.pipeline.fuse import plan_fusion
+from mcm_passes.pipeline.preparing import plan_fusion
 from mcm_passes.rewriting.fusion_rules.host_groups import host_groups
 
 
