@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -104,7 +102,7 @@ def test_no_further_partition_is_shown_to_an_evaluator_that_confirms_the_best(ca
             shown.append(len(partitions))
             results = evaluator.evaluate(partitions)
             period_s = np.array([fast(row) * slower for row in partitions])
-            return dataclasses.replace(results, period_s=period_s)
+            return results._replace(period_s=period_s)
 
     chosen = run(Portfolio(("dp", "local_search"), slack=1.0), problem, Scaled())
     assert chosen.chip_of is not None
