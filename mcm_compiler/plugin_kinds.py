@@ -147,6 +147,10 @@ _MOVED = (
         "zoo.inception-v3-training zoo.nmt-training zoo.resnet50-training",
         "in the plug-in tools/reproduce/hier_study/plugin.py (--plugin)",
     ),
+    (
+        "zoo.t5-automap zoo.t5-3b zoo.t5-11b zoo.vgg19-training",
+        "in the plug-in tools/reproduce/automap_study/plugin.py (--plugin)",
+    ),
     ("trainer.pipeline", "in the plug-in tools/reproduce/pipeline_policy/plugin.py (--plugin)"),
 )
 MOVED = {name: f"it is {now}" for names, now in _MOVED for name in names.split()}

@@ -146,7 +146,8 @@ def check_structure(opened: OpenedFolder) -> str:
     CompileError.raise_any(faults)
     held = len(manifest.states.held)
     states = f", {count_text(held, 'state')} on their chips" if held else ""
-    return f"{len(manifest.chips)} chips, {len(manifest.wires)} wires{states}"
+    chips = count_text(len(manifest.chips), "chip")
+    return f"{chips}, {count_text(len(manifest.wires), 'wire')}{states}"
 
 
 def _check_wires(
