@@ -90,6 +90,9 @@ def figures_of(report: Mapping[str, Any], op_times: tuple[OpTime, ...] | None) -
     chips: list[Mapping[str, Any]] = list(report["chips"] or ())
     classes = int((report.get("replication") or {}).get("round") or 1)
     heaviest = _heaviest(chips, worst)
+    if classes > 1:
+        # Their labels name the class of the op, which another round may lack.
+        heaviest = tuple(replace(op, label="") for op in heaviest)
     labels = {op.name: op.label for op in heaviest}
     times = heaviest if op_times is None else op_times
     times = tuple(replace(op, label=op.label or labels.get(op.name, "")) for op in times)

@@ -95,7 +95,8 @@ def command_of(verb: str) -> click.Command:
         if isinstance(found, click.Command):
             return found
         message = f"verb {quote(verb)} is of type {type(found).__name__}, not a click.Command"
-        raise CompileError.of("MCM-X008", message, at=verbs.origin_of(verb))
+        hint = f"name a click.Command in its entry point 'verb.{verb}'"
+        raise CompileError.of("MCM-X008", message, at=verbs.origin_of(verb), hint=hint)
     if package := lacking_package(f"verb.{verb}"):
         raise click.UsageError(
             f"The verb '{verb}' comes with the package {package}, which is not installed."

@@ -9,7 +9,7 @@ import pytest
 
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
-from mcm_passes.parallelism.classes.provenance import why, why_conflict, why_linked
+from mcm_passes.parallelism.classes.factor_graph import FactorGraph
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 from mcm_passes.parallelism.rules.rule_templates import Block
@@ -37,24 +37,25 @@ def test_ways_lead_from_the_dimension_to_the_reason(name):
     builder, options = SMALL[name]
     model, _ = import_model(builder(**options).build(), name)
     classes = dimension_classes(model, rules_of(model))
+    graph = FactorGraph(classes)
     tensors = [*trainable_variables(model), *model.graph.inputs]
     places = [(v, dim) for v in tensors for dim in range(len(classes.of(v)))]
     rng = np.random.default_rng(0)
     chosen = [places[k] for k in rng.permutation(len(places))[:MOST]]
     for value, dim in chosen:
         index = int(classes.of(value)[dim])
-        steps = why(classes, value.name, dim)
+        steps = graph.why(value.name, dim)
         assert bool(steps) == (index < 0 or classes.block[index] != Block.NONE)
         _follow(classes, steps[:-1], (value.name, dim))
     free = [(v, d) for v, d in chosen if classes.of(v)[d] >= 0]
     for (one, at), (other, to) in pairwise(free):
         first, second = int(classes.of(one)[at]), int(classes.of(other)[to])
-        linked = why_linked(classes, (one.name, at), (other.name, to))
+        linked = graph.why_linked((one.name, at), (other.name, to))
         assert bool(linked) == (first == second)
         _follow(classes, linked, (one.name, at))
         if first != second:
             meets = bool(classes.conflicts(np.array([first, second], dtype=np.int32)).any())
-            way = why_conflict(classes, (one.name, at), (other.name, to))
+            way = graph.why_conflict((one.name, at), (other.name, to))
             assert bool(way) == meets
             if way:
                 assert (way[0].tensor, way[0].dim) == (one.name, at)

@@ -153,7 +153,6 @@ def _compile_one(
     output_format: str,
 ) -> int:
     from mcm_compiler.ci.batch import Job, exit_code, failure, success, with_baseline
-    from mcm_compiler.ci.comparison import change_text
 
     # The new output may replace the baseline.
     before = guard.before(None)
@@ -192,6 +191,8 @@ def _compile_one(
     outcomes = [with_baseline(one, before) for one in compiled]
     show_diagnostics(outcomes[0].diagnostics[len(compiled[0].diagnostics) :])
     if (comparison := outcomes[0].comparison) is not None:
+        from mcm_compiler.ci.comparison import change_text
+
         click.echo(f"throughput {change_text(comparison)} against the baseline", err=True)
     guard.report(outcomes, settings)
     return exit_code(outcomes)

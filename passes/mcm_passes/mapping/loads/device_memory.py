@@ -109,8 +109,7 @@ def device_memory(
     needed = weights + held + aligned(packed, limits.buffer_alignment_bytes)
     if not problem.streams:
         return needed, np.zeros_like(needed)
-    block = limits.buffer_alignment_bytes
-    over = needed - np.array(limits.sram_bytes, np.int64) // block * block
+    over = needed - np.array(limits.sram_bytes, np.int64)
     # Streamed weights pass through buffers that hold the largest each.
     buffers = limits.stream_buffers * largest
     streamed = np.where(over > 0, np.minimum(over + buffers, weights), 0)

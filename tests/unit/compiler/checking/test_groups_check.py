@@ -24,7 +24,7 @@ from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.ir.shapes.inference import infer_shapes
 from mcm_compiler.options import CompileOptions
 from mcm_passes.parallelism.replicas.unrolling import unroll
-from mcm_passes.pipeline import fuse
+from mcm_passes.pipeline import preparing
 from tools.figure_mutations import Mutation, apply
 
 FUSED = ("MatMul_a", "Add_b", "LeakyRelu_c")
@@ -217,7 +217,7 @@ def test_a_folder_that_was_made_from_invented_groups_is_refused(
         parts = (tuple(names[:half]), tuple(names[half:]))
         return FusionPlan(tuple(FusionGroup(part[-1], "", part) for part in parts))
 
-    monkeypatch.setattr(fuse, "plan_fusion", halves)
+    monkeypatch.setattr(preparing, "plan_fusion", halves)
     folder = tmp_path / "out"
     options = CompileOptions(chips=1, replicas=1, inferences=8, level=0)
     compile_model(model(), "mcm4", options, output=folder)

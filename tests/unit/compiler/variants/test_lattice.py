@@ -20,7 +20,7 @@ from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.contracts.requests import ExploreOptions
 from mcm_compiler.contracts.target import OrdersKeys, Target
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.exploration.explore import Request, explore_request
+from mcm_compiler.exploration.explore import explore
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.report.hardware.sensitivity_section import sensitivity_table
 from mcm_compiler.results.points import PlacedPoint
@@ -130,10 +130,9 @@ def test_a_package_of_fabrics_is_monotone() -> None:
 
 def test_sweeps_are_monotone_along_each_axis() -> None:
     sweeps = ("chip.sram_mib=1.25,2.5,5", "chip.mac_array.rows=48,64,128", "host.latency_us=2,1")
-    request = Request(("zoo:bert-tiny",), package("ring"), ExploreOptions(sweeps), OPTIONS)
-    target = request.target
+    target = package("ring")
     assert isinstance(target, OrdersKeys)
-    (model,) = explore_request(request).data["models"]
+    (model,) = explore("zoo:bert-tiny", target, ExploreOptions(sweeps), OPTIONS).data["models"]
     assert len(model["points"]) == 18
     pairs = 0
     for one, other in itertools.permutations(model["points"], 2):

@@ -71,9 +71,9 @@ def test_a_one_way_line_with_engines_costs_what_the_ring_does(problem, draw, nee
         assert found.chip_busy_s.tolist() == costs.chip_busy_s.tolist(), case
         assert found.memory_bytes.tolist() == costs.memory_bytes.tolist(), case
         assert found.period_s == costs.period_s, case
-        relays = mapping_of(routed).passed_on(routed, found.chip_of.tolist(), CHIPS)
+        relays = mapping_of(routed).passed_on(routed, found.chip_of.tolist())
         assert [r for r in relays if r.passed] == [
-            r for r in mapping_of(along).passed_on(along, costs.chip_of.tolist(), CHIPS) if r.passed
+            r for r in mapping_of(along).passed_on(along, costs.chip_of.tolist()) if r.passed
         ]
 
 
@@ -116,7 +116,7 @@ def test_engines_of_a_mesh_pass_on_along_trees_of_routes(seed):
         if min(a, b) >= 0:
             carried = found.channel_busy_s[channel] * machine.channel_bytes_per_s[channel]
             assert carried == pytest.approx(link.get((a, b), 0))
-    passed = mapping_of(problem).passed_on(problem, chips, 6)
+    passed = mapping_of(problem).passed_on(problem, chips)
     relays = sum(len(one.passed) for one in passed)
     own = sum(float(problem.compute_s[u]) for u in range(7))
     assert relays * float(problem.relay_s[0]) == pytest.approx(sum(busy.values()) - own)
