@@ -164,16 +164,9 @@ class PlainPlacement:
             if way.stays and self.chip[self.maker[t]] == c and self.readers[t]:
                 for u in {*self.readers[t], self.maker[t]}:
                     at_once[u] += room
-        block = limits.buffer_alignment_bytes
         over = weights + held + max(at_once.values(), default=0) - limits.sram_bytes[c]
         if over <= 0:
             return 0
-        over = weights + held + max(at_once.values(), default=0)
-        over -= (
-            limits.sram_bytes[c] // block * block
-            if limits.stream_bytes_per_s
-            else limits.sram_bytes[c]
-        )
         return over if limits.stream_bytes_per_s and over <= weights else None
 
     def figures(self) -> PlainFigures:
