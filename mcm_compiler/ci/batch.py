@@ -267,8 +267,8 @@ def with_baseline(outcome: CompileOutcome, before: Baseline | None) -> CompileOu
         return outcome
     if not all(code == UNPROVEN_CODE for code in outcome.error_codes):
         return outcome
-    comparison, told = before.compared(outcome.model, outcome.report, outcome.op_times)
-    return replace(outcome, comparison=comparison, diagnostics=(*outcome.diagnostics, *told))
+    comparison, notes = before.compared(outcome.model, outcome.report, outcome.op_times)
+    return replace(outcome, comparison=comparison, diagnostics=(*outcome.diagnostics, *notes))
 
 
 def _exit_text(exit_code: int) -> str:

@@ -76,14 +76,14 @@ def work_on_all(
         The results in the order of `jobs`, each as soon as those before it are there.
     """
 
-    def told(index: int, journal: CrashJournal) -> None:
+    def on_report(index: int, journal: CrashJournal) -> None:
         if progress is not None and at_once == 1:
             progress(f"{index + 1} of {len(jobs)}: {', '.join(journal.steps[1:2])}")
 
     at_once = min(processes, len(jobs))
     if is_heard() or at_once > 1:
         prepare = partial(prepare_process, plugins)
-        yield from run_in_processes(jobs, work, lost, prepare, at_once, told)
+        yield from run_in_processes(jobs, work, lost, prepare, at_once, on_report)
         return
     for number, job in enumerate(jobs, start=1):
         if progress is not None:
@@ -97,7 +97,7 @@ def run_in_processes(
     lost: Callable[[J, int | None, CrashJournal], R],
     prepare: Callable[[], None],
     processes: int,
-    told: Callable[[int, CrashJournal], None] | None = None,
+    on_report: Callable[[int, CrashJournal], None] | None = None,
 ) -> Generator[R]:
     """Applies `work` to all jobs.
 
@@ -112,7 +112,7 @@ def run_in_processes(
             What the process had half-written is gone by then.
         prepare: run in each process before its first job.
         processes: that run at once.
-        told: called with the index of a job and what its process reports.
+        on_report: called with the index of a job and what its process reports.
 
     Yields:
         The results in the order of `jobs`.
@@ -143,8 +143,8 @@ def run_in_processes(
                     if isinstance(message, CrashJournal):
                         worker.journal = message
                         _hand_on(worker, message)
-                        if told is not None:
-                            told(worker.index, message)
+                        if on_report is not None:
+                            on_report(worker.index, message)
                         continue
                     done[worker.index] = message
                     if waiting:

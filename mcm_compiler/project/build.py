@@ -91,7 +91,7 @@ def build_cells(
     run.look_up(cells)
     jobs = [run.job(cell) for cell in cells if not run.is_ready(cell)]
     if jobs:
-        # One that fails is told once, and not by each process that dies of it.
+        # One that fails is reported once, and not by each process that dies of it.
         for path in options.plugins:
             load_plugin(path)
     try:
@@ -146,7 +146,7 @@ class _Build:
             CompileError: as `build`.
         """
         if self._options.baseline is not None:
-            # One that is not there at all is told before anything is compiled.
+            # One that is not there at all is reported before anything is compiled.
             report_path(self._options.baseline, PurePosixPath())
         if not self._options.use_cache:
             return
@@ -209,12 +209,12 @@ class _Build:
         if not first and not self._options.accept:
             return outcome
         # What was wrong with the figures before does not matter any more.
-        told = [d for d in outcome.diagnostics if d.code != UNUSABLE_CODE]
+        left = [d for d in outcome.diagnostics if d.code != UNUSABLE_CODE]
         try:
             self._accepted.accept(folder, self.output / folder)
         except CompileError as error:
-            told += error.diagnostics
-        return replace(outcome, diagnostics=tuple(told))
+            left += error.diagnostics
+        return replace(outcome, diagnostics=tuple(left))
 
     def notes(self, cells: Sequence[Cell]) -> list[Diagnostic]:
         """Notes on accepted figures, and on those that the baseline has beyond the cells."""
@@ -240,22 +240,22 @@ class _Build:
             TamperedError: if the entry is not what was put into the cache.
         """
         job = self.job(cell)
-        told: list[Diagnostic] = []
+        notes: list[Diagnostic] = []
         baseline = job.baseline if entry.files else None
         differs = baseline is not None and _differs(baseline, entry)
         # Read before the output is placed, which may replace the baseline.
-        before = cell_work.baseline_of(job, told.append) if differs else None
+        before = cell_work.baseline_of(job, notes.append) if differs else None
         try:
             self._cache.place(entry, job.folder)
         except CompileError as error:
-            return CellResult(entry.record, None, (*told, *error.diagnostics), cached=True)
+            return CellResult(entry.record, None, (*notes, *error.diagnostics), cached=True)
         if differs:
             result = cell_work.compare_stored(job, entry.record, before)
         else:
             comparison = None if baseline is None else _unchanged(entry, job.allowed)
             result = CellResult(entry.record, comparison, cached=True)
         pages = self._page(cell, entry, job.folder) if self._options.html and entry.files else ()
-        return replace(result, told=(*told, *result.told, *pages))
+        return replace(result, notes=(*notes, *result.notes, *pages))
 
     def _page(self, cell: Cell, entry: CacheEntry, folder: Path) -> tuple[Diagnostic, ...]:
         """Writes the page of a cell from the cache, or notes that it is to be made.

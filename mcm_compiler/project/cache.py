@@ -403,8 +403,8 @@ def _stamps(folder: Path) -> dict[str, list[int]] | None:
     except OSError:
         return None
     return {
-        name: [told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns, told.st_mode]
-        for name, told in sorted(found.items())
+        name: [facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_mode]
+        for name, facts in sorted(found.items())
     }
 
 

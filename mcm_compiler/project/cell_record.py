@@ -100,18 +100,18 @@ class CellResult:
     Attributes:
         record: of compile and check.
         comparison: with the baseline, or None.
-        told: diagnostics of the comparison and of the cache.
+        notes: diagnostics of the comparison and of the cache.
         cached: whether the record was there already.
     """
 
     record: CellRecord
     comparison: Comparison | None = None
-    told: tuple[Diagnostic, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
     cached: bool = False
 
-    def with_told(self, told: Iterable[Diagnostic]) -> CellResult:
+    def with_notes(self, notes: Iterable[Diagnostic]) -> CellResult:
         """The result with further messages."""
-        return replace(self, told=(*self.told, *told))
+        return replace(self, notes=(*self.notes, *notes))
 
 
 class StoredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -81,15 +81,15 @@ class CellJob:
 def work_on(job: CellJob) -> CellResult:
     """Compiles a cell, checks and compares it; every failure becomes diagnostics."""
     if job.known is not None:
-        return job.known.with_told(_paged(job, kept=True))
+        return job.known.with_notes(_paged(job, kept=True))
     start = time.perf_counter()
-    told = [*job.distrusted]
-    before = baseline_of(job, told.append)
+    notes = [*job.distrusted]
+    before = baseline_of(job, notes.append)
     if job.claimed is not None:
         try:
-            return _proven(job, job.claimed, before, start).with_told(told)
+            return _proven(job, job.claimed, before, start).with_notes(notes)
         except (TamperedError, proving.UnprovenError) as error:
-            told.append(tampered(error, job.cache, job.cell.title))
+            notes.append(tampered(error, job.cache, job.cell.title))
     outcome = _compiled(job, start)
     steps: tuple[CheckStep, ...] = ()
     if outcome.report is not None:
@@ -97,23 +97,23 @@ def work_on(job: CellJob) -> CellResult:
     seconds = time.perf_counter() - start
     record = _record(outcome.report, steps, outcome.diagnostics, seconds, _dimensions(job.cell))
     compared = batch.with_baseline(outcome, before)
-    told += map(_with_project_hint, compared.diagnostics[len(outcome.diagnostics) :])
-    return CellResult(record, compared.comparison, (*told, *_kept(job, record)))
+    notes += map(_with_project_hint, compared.diagnostics[len(outcome.diagnostics) :])
+    return CellResult(record, compared.comparison, (*notes, *_kept(job, record)))
 
 
 def _kept(job: CellJob, record: CellRecord) -> list[Diagnostic]:
     """Puts a result into the cache, and writes its page; what the system refuses of that."""
-    told: list[Diagnostic] = []
+    notes: list[Diagnostic] = []
     lasting = job.key is not None and is_lasting(record)
     if job.key is not None and lasting:
         folder = job.folder if record.figures is not None else None
         try:
             BuildCache(job.cache, 0).store(job.key, folder, record)
         except CompileError as error:
-            told += error.diagnostics
+            notes += error.diagnostics
     if job.html and record.figures is not None:
-        told += _paged(job, lasting)
-    return told
+        notes += _paged(job, lasting)
+    return notes
 
 
 def _proven(job: CellJob, entry: CacheEntry, before: Baseline | None, start: float) -> CellResult:
@@ -133,15 +133,15 @@ def _proven(job: CellJob, entry: CacheEntry, before: Baseline | None, start: flo
     found = (*proven.check.diagnostics, *proven.check.unproven)
     seconds = time.perf_counter() - start
     record = _record(proven.report, proven.check.steps, found, seconds, _dimensions(cell))
-    told = [proving.proven_note(cell), *_kept(job, record)]
-    return compare_stored(job, record, before).with_told(told)
+    notes = [proving.proven_note(cell), *_kept(job, record)]
+    return compare_stored(job, record, before).with_notes(notes)
 
 
 def lost(job: CellJob, exit_code: int | None, journal: CrashJournal) -> CellResult:
     """The result of a cell whose process died under it."""
     outcome = lost_compile(batch.Job(job.cell.model, job.folder), exit_code, journal)
     if job.known is not None:
-        return job.known.with_told(outcome.diagnostics)
+        return job.known.with_notes(outcome.diagnostics)
     return CellResult(_record(None, (), outcome.diagnostics, 0.0, None), None, job.distrusted)
 
 
@@ -177,8 +177,8 @@ def compare_stored(job: CellJob, record: CellRecord, before: Baseline | None) ->
     """
     if before is None:
         return CellResult(record, cached=True)
-    comparison, told = before.compared(job.cell.model, *stored_report(job.folder))
-    return CellResult(record, comparison, tuple(map(_with_project_hint, told)), cached=True)
+    comparison, notes = before.compared(job.cell.model, *stored_report(job.folder))
+    return CellResult(record, comparison, tuple(map(_with_project_hint, notes)), cached=True)
 
 
 def _with_project_hint(found: Diagnostic) -> Diagnostic:
@@ -217,7 +217,7 @@ def _compiled(job: CellJob, start: float) -> batch.CompileOutcome:
         options = options_of(cell)
     except Exception as error:
         return batch.failure(batch.Job(cell.model, job.folder), error, start)
-    # What is not proven is told by the check, which tries to prove all of it.
+    # What is not proven is reported by the check, which tries to prove all of it.
     settings = batch.Settings(cell.target, options, force=True, sensitivities=sensitivities)
     return batch.compile_one(settings, batch.Job(cell.model, job.folder))
 
@@ -265,11 +265,11 @@ def _checked(
         found = _check(job.cell, job.folder)
     except Exception as error:
         return (), replace(outcome, diagnostics=(*outcome.diagnostics, *diagnosed(error)))
-    told = {(d.code, d.message) for d in outcome.diagnostics}
+    known = {(d.code, d.message) for d in outcome.diagnostics}
     further = [
         d
         for d in (*found.diagnostics, *(found.unproven if found.holds else ()))
-        if (d.code, d.message) not in told
+        if (d.code, d.message) not in known
     ]
     return found.steps, replace(outcome, diagnostics=(*outcome.diagnostics, *further))
 

@@ -290,8 +290,8 @@ def _code_of(distribution: Distribution, modules: list[str]) -> str:
 
 def _is_editable(distribution: Distribution) -> bool:
     try:
-        told = json.loads(distribution.read_text("direct_url.json") or "{}")
-        return bool(told.get("dir_info", {}).get("editable"))
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+        return bool(origin.get("dir_info", {}).get("editable"))
     except (ValueError, AttributeError):
         return False
 

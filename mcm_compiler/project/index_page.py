@@ -63,8 +63,8 @@ def index_bytes(
     known = [outcome for outcome in outcomes if outcome.expectedly_failed]
     sections = (
         _cells(output, cells, outcomes),
-        _told("failed", "What failed", failed),
-        _told("expected", "What failed as expected", known),
+        _diagnosed_section("failed", "What failed", failed),
+        _diagnosed_section("expected", "What failed as expected", known),
         _warnings(outcomes),
     )
     kept = tuple(section for section in sections if section is not None)
@@ -167,13 +167,13 @@ def _stored_figures(folder: Path) -> CellFigures | None:
     """The figures of a cell that was not built; None where there is no report of it."""
     try:
         report = read_report(folder / layout.REPORT)
-        told = {name: report.get(name) for name in CellFigures.__struct_fields__}
-        return record_of(told, CellFigures)
+        figures = {name: report.get(name) for name in CellFigures.__struct_fields__}
+        return record_of(figures, CellFigures)
     except (CompileError, UnreadableError):
         return None
 
 
-def _told(key: str, title: str, outcomes: Sequence[CellOutcome]) -> Section | None:
+def _diagnosed_section(key: str, title: str, outcomes: Sequence[CellOutcome]) -> Section | None:
     """Statements about some cells, a table for each."""
     if not outcomes:
         return None
@@ -181,9 +181,9 @@ def _told(key: str, title: str, outcomes: Sequence[CellOutcome]) -> Section | No
         Table(
             _HEADS, tuple(map(_row, outcome.diagnostics)), caption=outcome.cell.title, words=_WORDS
         )
-        for outcome in outcomes[: summary.MAX_TOLD]
+        for outcome in outcomes[: summary.MAX_SHOWN]
     ]
-    further = len(outcomes) - summary.MAX_TOLD
+    further = len(outcomes) - summary.MAX_SHOWN
     lead = (f"The diagnostics of {further} more are in the log.",) if further > 0 else ()
     return Section(key, title, lead, None, tuple(tables))
 

@@ -14,7 +14,7 @@ from mcm_compiler.text.units import UNKNOWN, count_text, escaped, printable, rat
 MAX_BYTES = 900_000
 """GitHub takes a mebibyte from all commands of a step together."""
 
-MAX_TOLD = 50
+MAX_SHOWN = 50
 """Cells whose diagnostics are written out."""
 
 FIGURES = ("throughput", "change", "period", "gap", "latency", "chips")
@@ -62,9 +62,9 @@ def summary_markdown(outcomes: Sequence[CellOutcome], of_project: Sequence[Diagn
         parts.append("\n".join(map(_item, of_project)) + "\n")
     if failed:
         parts.append(f"### Failed\n\n{_table(failed)}")
-        parts += [_told(outcome) for outcome in failed[:MAX_TOLD]]
-        if len(failed) > MAX_TOLD:
-            parts.append(f"The diagnostics of {len(failed) - MAX_TOLD} more are in the log.\n")
+        parts += [_diagnosed(outcome) for outcome in failed[:MAX_SHOWN]]
+        if len(failed) > MAX_SHOWN:
+            parts.append(f"The diagnostics of {len(failed) - MAX_SHOWN} more are in the log.\n")
     if changed:
         parts.append(f"### Changed\n\n{_table(changed)}")
     if rest:
@@ -110,7 +110,7 @@ def figure_texts(figures: CellFigures | None, comparison: Comparison | None) -> 
     )
 
 
-def _told(outcome: CellOutcome) -> str:
+def _diagnosed(outcome: CellOutcome) -> str:
     lines = [f"{_code(outcome.cell.title)}\n"]
     for diagnostic in outcome.diagnostics:
         if diagnostic.severity is Severity.NOTE and outcome.comparison is None:

@@ -76,26 +76,28 @@ def judged(cell: Cell, result: CellResult, *, strict: bool) -> CellOutcome:
         found = (*found, *missed(cell, record.figures), *(record.unproven if strict else ()))
     figures: dict[str, Any] | None = to_data(record)["figures"]
     return CellOutcome(
-        cell.title, Path(cell.folder), figures, None, result.comparison, (*found, *result.told),
+        cell.title, Path(cell.folder), figures, None, result.comparison, (*found, *result.notes),
         0.0 if result.cached else record.seconds, cell, record, result.cached,
     )  # fmt: skip
 
 
 def _placed(cell: Cell, record: CellRecord) -> CellRecord:
     """The record with the place in the project file, and the name there, of what that decides."""
-    return structs.replace(record, found=tuple(_of_the_cell(cell, told) for told in record.found))
+    return structs.replace(
+        record, found=tuple(_of_the_cell(cell, diagnostic) for diagnostic in record.found)
+    )
 
 
-def _of_the_cell(cell: Cell, told: StoredDiagnostic) -> StoredDiagnostic:
-    at = told.at or ""
-    if told.code not in _OF_SIZES and not at.startswith(_OF_OPTIONS):
-        return told
+def _of_the_cell(cell: Cell, diagnostic: StoredDiagnostic) -> StoredDiagnostic:
+    at = diagnostic.at or ""
+    if diagnostic.code not in _OF_SIZES and not at.startswith(_OF_OPTIONS):
+        return diagnostic
     named = _LIMIT.sub("latency_limit", at)
     return structs.replace(
-        told,
-        message=_LIMIT.sub("latency_limit", told.message),
+        diagnostic,
+        message=_LIMIT.sub("latency_limit", diagnostic.message),
         at=f"{named}, {cell.place}" if named else cell.place,
-        hint=_LIMIT.sub("latency_limit", told.hint) if told.hint else told.hint,
+        hint=_LIMIT.sub("latency_limit", diagnostic.hint) if diagnostic.hint else diagnostic.hint,
     )
 
 
