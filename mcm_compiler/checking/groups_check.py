@@ -26,7 +26,7 @@ from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN
 from mcm_compiler.contracts.target import ChipModel, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.equivalence.values.followed_passes import pass_names
-from mcm_compiler.graph.constants import constant_values, consumed_values, graphs_of
+from mcm_compiler.graph.constants import constant_values, consumed_values, values_of
 from mcm_compiler.graph.estimated_dims import dim_size, is_estimated
 from mcm_compiler.graph.rounds import class_name, class_of
 from mcm_compiler.ir.reading.importer import import_model
@@ -356,22 +356,15 @@ def _imported(source: ir.Model, name: str) -> ir.Model:
     """The model as it was imported; sizes that depend on data are those that the source states."""
     stated = {
         value.name or "": value.shape
-        for value in _values(source)
+        for value in values_of(source)
         if value.shape is None or any(map(is_estimated, value.shape))
     }
     given = ((value.name or "", value.shape) for value in source.graph.inputs)
     sizes = {key: tuple(map(dim_size, shape)) for key, shape in given if shape and key in stated}
     model, _ = import_model(source.clone(), name, shapes=sizes)
-    for value in _values(model):
+    for value in values_of(model):
         value.shape = stated.get(value.name or "", value.shape)
     return model
-
-
-def _values(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in graphs_of(model):
-        yield from graph.inputs
-        for node in graph:
-            yield from node.outputs
 
 
 def _compare(bound: DivisionBound, kernels: tuple[DividedKernel, ...]) -> None:

@@ -61,6 +61,14 @@ def graphs_of(model: ir.Model) -> list[ir.Graph]:
     return list(found)
 
 
+def values_of(model: ir.Model) -> Iterator[ir.Value]:
+    """The inputs of all graphs of a model, and the outputs of their ops."""
+    for graph in graphs_of(model):
+        yield from graph.inputs
+        for node in graph:
+            yield from node.outputs
+
+
 def _gather(graph: ir.Graph, found: dict[ir.Graph, None]) -> None:
     if graph in found:
         return

@@ -23,7 +23,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.graph.constants import graphs_of, subgraphs
+from mcm_compiler.graph.constants import subgraphs, values_of
 from mcm_compiler.graph.quick_serde import reading, writing
 from mcm_compiler.graph.structure import all_graphs, all_nodes
 
@@ -153,7 +153,7 @@ def model_from_proto(proto: onnx.ModelProto) -> ir.Model:
             info.type.CopyFrom(kind)
     if kept:
         types = {info.name: type_from_proto(kind) for info, kind in kept}
-        for value in _values(model):
+        for value in values_of(model):
             if value.type is None and value.name in types:
                 value.type = types[value.name]
     return model
@@ -179,7 +179,7 @@ def model_to_proto(model: ir.Model) -> onnx.ModelProto:
     """
     taken = [
         (value, kind)
-        for value in _values(model)
+        for value in values_of(model)
         if (kind := value.type) is not None and type(kind) is not ir.TensorType and _has_map(kind)
     ]
     try:
@@ -258,13 +258,6 @@ def type_to_proto(kind: ir.TypeProtocol) -> onnx.TypeProto:
     proto = onnx.TypeProto()
     _write_type(proto, kind)
     return proto
-
-
-def _values(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in graphs_of(model):
-        yield from graph.inputs
-        for node in graph:
-            yield from node.outputs
 
 
 def _holds_map(kind: onnx.TypeProto) -> bool:
