@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mcm_compiler.graph.rounds import class_of
+from mcm_compiler.graph.rounds import class_of, without_class
 from mcm_compiler.results.op_times import OpTime
 
 
@@ -90,9 +90,6 @@ def figures_of(report: Mapping[str, Any], op_times: tuple[OpTime, ...] | None) -
     chips: list[Mapping[str, Any]] = list(report["chips"] or ())
     classes = int((report.get("replication") or {}).get("round") or 1)
     heaviest = _heaviest(chips, worst)
-    if classes > 1:
-        # Their labels name the class of the op, which another round may lack.
-        heaviest = tuple(replace(op, label="") for op in heaviest)
     labels = {op.name: op.label for op in heaviest}
     times = heaviest if op_times is None else op_times
     times = tuple(replace(op, label=op.label or labels.get(op.name, "")) for op in times)
@@ -195,10 +192,12 @@ def _by_name(times: tuple[OpTime, ...], classes: int) -> dict[str, OpTime]:
     found: dict[str, OpTime] = {}
     for op in times:
         own = class_of(op.name) if classes > 1 else None
-        name = op.name if own is None else own[0]
-        before = found.get(name)
-        seconds = op.seconds / classes + (before.seconds if before is not None else 0.0)
-        found[name] = replace(before or op, name=name, seconds=seconds)
+        name, label = op.name, op.label
+        if own is not None:
+            name, label = own[0], without_class(label, own[1])
+        before = found.get(name) or replace(op, name=name, seconds=0.0, label="")
+        seconds = before.seconds + op.seconds / classes
+        found[name] = replace(before, seconds=seconds, label=before.label or label)
     return found
 
 

@@ -6,6 +6,7 @@ import re
 
 MARK = "@"
 
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")
 _CLASS = re.compile(rf"{MARK}(\d{{1,9}})(?![\w.])")
 _TILE = re.compile(r"/tile_\d+(?![\w.])")
 
@@ -23,20 +24,18 @@ def class_names(name: str, classes: int) -> list[str]:
 def class_of(name: str) -> tuple[str, int] | None:
     """The name that `class_name` was given and the class, by the last '@'; None without one."""
     base, mark, index = name.rpartition(MARK)
-    if (
-        not mark
-        or len(index) > 9
-        or not (index.isascii() and index.isdigit())
-        or str(int(index)) != index
-    ):
-        return None
-    return base, int(index)
+    return (base, int(index)) if mark and _INDEX.fullmatch(index) else None
 
 
 def class_in(name: str) -> int:
     """The class of an op, tensor or copy of one in the program of a round; 0 without a class."""
     found = _CLASS.findall(name)
     return int(found[-1]) if found else 0
+
+
+def without_class(text: str, index: int) -> str:
+    """A text about ops of class `index`, with their names as `class_name` was given them."""
+    return re.sub(rf"{MARK}{index}(?![\w.{MARK}])", "", text)
 
 
 def has_siblings(name: str) -> bool:

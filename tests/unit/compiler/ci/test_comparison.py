@@ -108,6 +108,18 @@ def test_the_report_labels_the_heaviest_kernels() -> None:
     assert [ops[name].label for name in ops] == ["MatMul+Relu of 'layer1.1'", ""]
 
 
+def test_labels_of_a_round_name_no_class() -> None:
+    report: Any = build_report(example_result())
+    report["replication"] = {"round": 2}
+    kinds = {"kinds": ["MatMul", "Relu"], "layer": "heavy@1"}
+    report["chips"][1]["heaviest_op"] = {"name": "heavy@1", "ops": 2, "seconds": 1e-6, **kinds}
+    times = [OpTime(f"heavy@{index}", 1, 2, 1e-6) for index in range(2)]
+    times += [OpTime(f"light@{index}", 1, 1, 1e-6, f"'light@{index}'") for index in range(2)]
+    ops = figures_of(report, tuple(times)).ops
+    labels = {name: op.label for name, op in ops.items()}
+    assert labels == {"heavy": "MatMul+Relu of 'heavy'", "light": "'light'"}
+
+
 def test_further_reasons_are_notes(old: Figures) -> None:
     new = replace(
         _slower(old), added={**old.added, "clones": 7}, versions={**old.versions, "onnx": "0.1"}

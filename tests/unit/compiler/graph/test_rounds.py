@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcm_compiler.graph.rounds import class_in, class_name, class_of
+from mcm_compiler.graph.rounds import class_in, class_name, class_of, without_class
 
 
 @pytest.mark.parametrize("name", ["x", "x@1", "", "@", "a@b", "x@01"])
@@ -21,3 +21,8 @@ def test_other_names_have_no_class(name: str) -> None:
 )
 def test_copies_and_relays_keep_their_class(name: str, index: int) -> None:
     assert class_in(name) == index
+
+
+def test_a_text_loses_the_class_of_its_ops_alone() -> None:
+    text = "Conv+Relu of 'a@1@1', after 'b@12' and 'c@1/tile_0'"
+    assert without_class(text, 1) == "Conv+Relu of 'a@1', after 'b@12' and 'c/tile_0'"
