@@ -85,18 +85,18 @@ class FactorGraph:
             KeyError: if no tensor has that name.
             IndexError: if it has no such dimension; `dim` may be negative.
         """
-        start = self.start(tensor, dim)
+        start = self._start(tensor, dim)
         index = self._class(start)
         if index < 0:
-            return [self.step(start), self.of_size_one(start)]
+            return [self._step(start), self._of_size_one(start)]
         block = Block(int(self._classes.block[index]))
         if block is Block.NONE:
             return []
         if block is Block.ITSELF:
-            return self.to_itself(start, int(self._classes.met_at[index]))
+            return self._to_itself(start, int(self._classes.met_at[index]))
         if block is Block.RUNS:
-            return self.to_other_runs(start, int(self._classes.met_at[index]))
-        return self.way(start, self.is_stuck, self.stuck_step)
+            return self._to_other_runs(start, int(self._classes.met_at[index]))
+        return self._way(start, self._is_stuck, self._stuck_step)
 
     def why_small(self, tensor: str, dim: int, degree: int) -> list[PropagationStep]:
         """The shortest way from a dimension to one that has fewer units than there are devices.
@@ -107,26 +107,26 @@ class FactorGraph:
         Raises:
             KeyError, IndexError: as `why`.
         """
-        start = self.start(tensor, dim)
+        start = self._start(tensor, dim)
         if (index := self._class(start)) < 0 or self._classes.size[index] >= degree:
             return []
-        steps = self.way(start, lambda d: self.units(d) < degree, None)
+        steps = self._way(start, lambda d: self._units(d) < degree, None)
         # Where no member is too small by itself, units of several do not fall together.
-        return steps or [self.step(start)]
+        return steps or [self._step(start)]
 
     def why_linked(self, one: tuple[str, int], other: tuple[str, int]) -> list[PropagationStep]:
         """The shortest way from one dimension to another that is divided with it.
 
         Returns:
-            The steps; empty if they are of different self._classes.
+            The steps; empty if they are of different classes.
 
         Raises:
             KeyError, IndexError: as `why`.
         """
-        start, end = self.start(*one), self.start(*other)
+        start, end = self._start(*one), self._start(*other)
         if self._class(start) != self._class(end) or self._class(start) < 0:
             return []
-        return self.way(start, lambda dim: dim == end, None)
+        return self._way(start, lambda dim: dim == end, None)
 
     def why_conflict(self, one: tuple[str, int], other: tuple[str, int]) -> list[PropagationStep]:
         """The way from one dimension to an op where it meets another, and on to that one.
@@ -137,30 +137,30 @@ class FactorGraph:
         Raises:
             KeyError, IndexError: as `why`.
         """
-        start, end = self.start(*one), self.start(*other)
+        start, end = self._start(*one), self._start(*other)
         first, second = self._class(start), self._class(end)
         if first < 0 or second < 0:
             return []
         if first == second:
-            return self.way(start, lambda dim: dim == end, None)
+            return self._way(start, lambda dim: dim == end, None)
         meeting = {
             dim: (node, partner)
-            for node, dims, partners in self.meetings(first, second)
+            for node, dims, partners in self._meetings(first, second)
             for partner in partners[:1]
             for dim in dims
         }
         if not meeting:
             return []
-        there = self.way(start, lambda dim: dim in meeting, None)
+        there = self._way(start, lambda dim: dim in meeting, None)
         if not there:
             return []
-        last = self.start(there[-1].tensor, there[-1].dim)
+        last = self._start(there[-1].tensor, there[-1].dim)
         node, partner = meeting[last]
-        there.append(self.step(partner, node, "cannot divide both of these dimensions"))
-        back = self.way(partner, lambda dim: dim == end, None)
+        there.append(self._step(partner, node, "cannot divide both of these dimensions"))
+        back = self._way(partner, lambda dim: dim == end, None)
         return there + back[1:]
 
-    def start(self, tensor: str, dim: int) -> int:
+    def _start(self, tensor: str, dim: int) -> int:
         """Number of a dimension by the name of its tensor.
 
         Raises:
@@ -173,7 +173,7 @@ class FactorGraph:
             raise IndexError(f"{quote(tensor)} has {rank} dimensions")
         return self._ruled.dim_of(value, dim % rank)
 
-    def step(self, dim: int, node: int | None = None, text: str = "") -> PropagationStep:
+    def _step(self, dim: int, node: int | None = None, text: str = "") -> PropagationStep:
         """The step of an op about a dimension, by number; without one, where a way starts."""
         value, place = self._ruled.place(dim)
         if node is None:
@@ -181,7 +181,7 @@ class FactorGraph:
         op, rule = self._ruled.nodes[node], str(self._ruled.rule_of(node).rule)
         return PropagationStep(value.name or "", place, op.name or op.op_type, rule, text)
 
-    def units(self, dim: int) -> int:
+    def _units(self, dim: int) -> int:
         """In how many units the ops around a dimension can divide it."""
         value = self._value_of(dim)
         place = dim - int(self._ruled.dim_ptr[value])
@@ -194,12 +194,12 @@ class FactorGraph:
                     least = math.gcd(least, units // max(runs // above, 1))
         return least
 
-    def of_size_one(self, dim: int) -> PropagationStep:
+    def _of_size_one(self, dim: int) -> PropagationStep:
         """That nothing can divide a dimension of size 1."""
         value, place = self._ruled.place(dim)
         return PropagationStep(value.name or "", place, value.name or "", "", "has size 1 there")
 
-    def way(
+    def _way(
         self,
         start: int,
         is_end: Callable[[int], bool],
@@ -219,7 +219,7 @@ class FactorGraph:
                     pending.append(other)
         return []
 
-    def is_stuck(self, dim: int) -> bool:
+    def _is_stuck(self, dim: int) -> bool:
         """Return whether an op that touches a dimension forbids that it is divided.
 
         One that only keeps it whole for the sake of others counts if none has a reason of its own.
@@ -231,7 +231,7 @@ class FactorGraph:
             return found is not None
         return int(self._classes.block[self._class(dim)]) == Block.KEPT
 
-    def stuck_step(self, dim: int) -> PropagationStep:
+    def _stuck_step(self, dim: int) -> PropagationStep:
         """Step of the op that does not propagate."""
         if dim in self._stuck:
             value, place = self._ruled.place(dim)
@@ -244,21 +244,21 @@ class FactorGraph:
             return PropagationStep(value.name or "", place, node.name or node.op_type, "", text)
         found = self._stuck_node(dim)
         assert found is not None
-        return self.step(dim, found[0], REASONS[found[1]])
+        return self._step(dim, found[0], REASONS[found[1]])
 
-    def to_itself(self, start: int, node: int) -> list[PropagationStep]:
+    def _to_itself(self, start: int, node: int) -> list[PropagationStep]:
         """The way to an op two of whose factors are of one class, and why they are."""
         index = self._class(start)
         factors = [dims for dims in self._factors(node).values() if self._class(dims[0]) == index]
         here = {dim for dims in factors for dim in dims}
-        there = self.way(start, lambda dim: dim in here, None)
-        reached = self.start(there[-1].tensor, there[-1].dim)
+        there = self._way(start, lambda dim: dim in here, None)
+        reached = self._start(there[-1].tensor, there[-1].dim)
         other = next(dims[0] for dims in factors if reached not in dims)
         text = "cannot divide both of these dimensions, which are divided together:"
-        there.append(self.step(other, node, text))
-        return there + self.way(other, lambda dim: dim == reached, None)[1:]
+        there.append(self._step(other, node, text))
+        return there + self._way(other, lambda dim: dim == reached, None)[1:]
 
-    def to_other_runs(self, start: int, node: int) -> list[PropagationStep]:
+    def _to_other_runs(self, start: int, node: int) -> list[PropagationStep]:
         """The way to an op that asks for other runs than those before it."""
         index = self._class(start)
         here = {
@@ -268,9 +268,9 @@ class FactorGraph:
             if self._class(dim) == index
         }
         text = REASONS[Block.RUNS]
-        return self.way(start, here.__contains__, lambda dim: self.step(dim, node, text))
+        return self._way(start, here.__contains__, lambda dim: self._step(dim, node, text))
 
-    def meetings(self, first: int, second: int) -> Iterator[tuple[int, list[int], list[int]]]:
+    def _meetings(self, first: int, second: int) -> Iterator[tuple[int, list[int], list[int]]]:
         """Ops in which two classes meet, with the dimensions of both."""
         pointer, of_factor = self._classes.factor_ptr, self._classes.factor_class
         for node in range(len(self._ruled.nodes)):
@@ -288,7 +288,7 @@ class FactorGraph:
         while dim >= 0:
             before, node = came_from[dim]
             text = "divides it with the one before"
-            steps.append(self.step(dim) if before < 0 else self.step(dim, node, text))
+            steps.append(self._step(dim) if before < 0 else self._step(dim, node, text))
             dim = before
         return steps[::-1]
 
