@@ -47,8 +47,7 @@ class Rows(NamedTuple):
 
     def transposed(self, count: int) -> Rows:
         """`count` rows: for each entry, all of which are below that, the rows that it is in."""
-        order = np.argsort(self.entries, kind="stable")
-        return Rows(starts(np.bincount(self.entries, minlength=count)), self.owners[order])
+        return grouped_rows(self.entries, self.owners, count)
 
     def renamed(self, name_of: npt.NDArray[np.int64]) -> Rows:
         """The same rows with other names for their entries, ascending."""
@@ -71,6 +70,18 @@ def rows_of(lists: Sequence[Sequence[int]]) -> Rows:
     return Rows(
         starts(np.array([len(row) for row in lists], np.int64)), np.array(entries, np.int64)
     )
+
+
+def grouped_rows(owner: Entries, entry: Entries, count: int) -> Rows:
+    """Rows from pairs of a row and an entry; those of a row stay in their order.
+
+    Args:
+        owner: row of each pair, below `count`.
+        entry: its entry.
+        count: R.
+    """
+    order = np.argsort(owner, kind="stable")
+    return Rows(starts(np.bincount(owner, minlength=count)), entry[order].astype(np.int64))
 
 
 def distinct_rows(owner: Entries, entry: Entries, count: int) -> Rows:
@@ -115,17 +126,12 @@ def clone_closure(
         read_by = np.concatenate([np.zeros(0, np.int64), *readers[u]]).astype(np.int64)
         through = [behind[v] for v in read_by[~fixed[read_by]].tolist()]
         behind[u] = np.unique(np.concatenate([read_by[fixed[read_by]], *through]))
-    counts = fixed.astype(np.int64)
-    for u, units in behind.items():
-        counts[u] = units.size
-    ptr = starts(counts)
-    entries = np.zeros(int(ptr[-1]), np.int64)
-    entries[ptr[:-1][fixed]] = np.flatnonzero(fixed)
-    for u, units in behind.items():
-        entries[ptr[u] : ptr[u + 1]] = units
-    ptr.setflags(write=False)
-    entries.setflags(write=False)
-    return Rows(ptr, entries)
+    alone, sizes = np.flatnonzero(fixed), np.array([row.size for row in behind.values()], np.int64)
+    owners = np.concatenate([alone, np.repeat(np.array(list(behind), np.int64), sizes)])
+    found = grouped_rows(owners, np.concatenate([alone, *behind.values()]), clonable.size)
+    found.ptr.setflags(write=False)
+    found.entries.setflags(write=False)
+    return found
 
 
 def placed_users(closure: Rows, ptr: Entries, users: Entries) -> Rows:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
-from mcm_compiler.arrays.rows import Rows, starts
+from mcm_compiler.arrays.rows import Rows, grouped_rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.placement import PlacementProblem
 from mcm_passes.mapping.device_placement.device_groups import components, in_order
@@ -56,9 +55,9 @@ def latency_arrays(problem: PlacementProblem) -> LatencyArrays:
     room = problem.memory_bytes * (1.0 + MEMORY_SLACK)
     return LatencyArrays(
         unit_of=unit_of,
-        members=_grouped(unit_of, np.arange(n), count),
-        readers=_grouped(problem.edge_source, problem.edge_target, n),
-        sources=_grouped(problem.edge_target, problem.edge_source, n),
+        members=grouped_rows(unit_of, np.arange(n), count),
+        readers=grouped_rows(problem.edge_source, problem.edge_target, n),
+        sources=grouped_rows(problem.edge_target, problem.edge_source, n),
         accelerator_time=problem.accelerator_time,
         cpu_time=problem.cpu_time,
         transfer_time=problem.transfer_time,
@@ -84,11 +83,6 @@ def _units(problem: PlacementProblem) -> Ints:
         place = np.argsort(np.lexsort((first, joined[first])))
         joined = place[color]
     return joined.astype(np.int32)
-
-
-def _grouped(key: Ints, value: npt.NDArray[np.integer[Any]], count: int) -> Rows:
-    order = np.argsort(key, kind="stable")
-    return Rows(starts(np.bincount(key, minlength=count)), value[order].astype(np.int64))
 
 
 @entry_njit

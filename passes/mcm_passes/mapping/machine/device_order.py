@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from mcm_compiler.arrays.dags import following_lists, topological
+from mcm_compiler.arrays.rows import grouped_rows
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.placements.machine_rules import hops_of
 from mcm_compiler.placements.ring_rules import dependency_edges
@@ -185,15 +186,13 @@ def _pinned_pairs(problem: PartitionProblem) -> set[tuple[int, int]]:
         return set()
     pairs: set[tuple[int, int]] = set()
     behind: list[set[int]] = [set() for _ in range(problem.num_units)]
-    source, target = dependency_edges(problem)
     # Units are in a topological order.
-    by_source = np.argsort(source, kind="stable")
-    ends = np.searchsorted(source[by_source], np.arange(problem.num_units + 1))
+    after = grouped_rows(*dependency_edges(problem), problem.num_units)
     for u, pin in enumerate(problem.pinned_chip.tolist()):
         if pin >= 0:
             pairs.update((device, pin) for device in behind[u] if device != pin)
             behind[u].add(pin)
-        for v in target[by_source[ends[u] : ends[u + 1]]].tolist():
+        for v in after.row(u).tolist():
             behind[v] |= behind[u]
     return pairs
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcm_compiler.arrays.rows import Rows, starts
+from mcm_compiler.arrays.rows import Rows, grouped_rows, starts
 
 ENTRIES = 5
 
@@ -33,3 +33,12 @@ def test_renamed_rows_ascend(sets, names):
     assert found.size == len(sets)
     for row, each in enumerate(sets):
         assert found.row(row).tolist() == sorted(names[entry] for entry in each)
+
+
+@given(st.lists(st.tuples(st.integers(0, ENTRIES - 1), st.integers(0, 9))))
+def test_grouped_pairs_stay_in_their_order(pairs):
+    owners, entries = np.array(pairs, np.int32).reshape(-1, 2).T
+    found = grouped_rows(owners, entries, ENTRIES)
+    assert found.size == ENTRIES
+    for owner in range(ENTRIES):
+        assert found.row(owner).tolist() == [entry for of, entry in pairs if of == owner]
