@@ -26,7 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.artifact.layout import sha256_file
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.report.markdown import render_markdown

@@ -21,6 +21,7 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.layout import sha256_file
 from mcm_compiler.artifact.manifest import (
     ChipEntry,
     Counted,
@@ -28,7 +29,6 @@ from mcm_compiler.artifact.manifest import (
     Manifest,
     TensorEntry,
     WeightEntry,
-    sha256_file,
     write_manifest,
 )
 from mcm_compiler.components.cost_choice import choice_of

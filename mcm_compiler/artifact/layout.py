@@ -1,7 +1,8 @@
-"""Names of the files in an output folder, and the version of its report."""
+"""Names and hashes of the files in an output folder, and the version of its report."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from mcm_compiler.processes import staging
@@ -18,6 +19,16 @@ REPORT_TEXT = "report.md"
 
 REPORT_SCHEMA_VERSION = 1
 """Of `REPORT`. Raised when a field changes its meaning or goes; new fields leave it alone."""
+
+
+def sha256_file(path: Path) -> str:
+    """Hex digest of a file.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def chip_file(chip: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -369,12 +368,6 @@ def no_output_folder(path: Path) -> CompileError:
 def damaged(path: Path, reason: str) -> CompileError:
     """The diagnostic for a file of the output folder that cannot be used."""
     return CompileError.of("MCM-A005", f"{path.name} is damaged: {reason}", at=str(path))
-
-
-def sha256_file(path: Path) -> str:
-    """Hex digest of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def folder_target(folder: Path) -> Target:

@@ -15,7 +15,8 @@ from pathlib import Path, PosixPath
 import onnx
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.manifest import Manifest, read_manifest, sha256_file
+from mcm_compiler.artifact.layout import sha256_file
+from mcm_compiler.artifact.manifest import Manifest, read_manifest
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.ir.rewriting.writer import ALIGNMENT
 from mcm_compiler.text import json_text

@@ -22,9 +22,9 @@ from typing import Any
 import msgspec
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.layout import sha256_file
 from mcm_compiler.ci.comparison import Comparison, compare
 from mcm_compiler.ci.figures import Figures, figures_of, stored_op_times
-from mcm_compiler.ci.signatures import file_digest
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.staging import cannot_write, no_empty_folders, write_whole
 from mcm_compiler.results.op_times import OpTime
@@ -257,7 +257,7 @@ class AcceptedBaseline:
             CompileError: MCM-A002 or MCM-U050 if they cannot be written, MCM-A005 if the output
                 cannot be read.
         """
-        found = Accepted(file_digest(output / layout.REPORT), figures_of(*stored_report(output)))
+        found = Accepted(sha256_file(output / layout.REPORT), figures_of(*stored_report(output)))
         path = self.path(folder)
         (self._replaced if self.has(folder) else self._first).append(str(folder))
         try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import hmac
 import json
 import os
@@ -21,16 +20,6 @@ from pathlib import Path
 KEY_BYTES = 32
 NAME = "cache-key"
 """Name of the key's file, in the folder `mcmc` of the user's state folder."""
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file.
-
-    Raises:
-        OSError: if it cannot be read.
-    """
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ import onnx_ir as ir
 
 from mcm_compiler import arguments
 from mcm_compiler.arrays.types import Ints
-from mcm_compiler.artifact.manifest import PLACEMENT_KIND, sha256_file
+from mcm_compiler.artifact.layout import sha256_file
+from mcm_compiler.artifact.manifest import PLACEMENT_KIND
 from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.contracts.boxes import placers
 from mcm_compiler.contracts.boxes.bounds import (

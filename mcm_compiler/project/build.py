@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from mcm_compiler.artifact.layout import page_path
+from mcm_compiler.artifact.layout import page_path, sha256_file
 from mcm_compiler.ci.baseline import (
     FILE,
     UNUSABLE_CODE,
@@ -18,7 +18,6 @@ from mcm_compiler.ci.baseline import (
 )
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.ci.processes import work_on_all
-from mcm_compiler.ci.signatures import file_digest
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.execution.workers import results_of_workers
 from mcm_compiler.plugin_files import load_plugin
@@ -279,7 +278,7 @@ def _differs(baseline: Path, entry: CacheEntry) -> bool:
     try:
         if baseline.name == FILE:
             return read_accepted(baseline).report_sha256 != entry.report_sha256
-        return file_digest(baseline) != entry.report_sha256
+        return sha256_file(baseline) != entry.report_sha256
     except (OSError, UnreadableError):
         return True
 

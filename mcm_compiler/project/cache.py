@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.ci.signatures import Signer, file_digest, signer_apart_from
+from mcm_compiler.artifact.layout import sha256_file
+from mcm_compiler.ci.signatures import Signer, signer_apart_from
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.private_folders import private_folder, remove_stale
 from mcm_compiler.processes.staging import staging
@@ -201,7 +202,7 @@ class BuildCache:
                     source = Path(folder or place, name)
                     shutil.copyfile(source, output / name, follow_symlinks=False)
                     files[name] = StoredFile(
-                        file_digest(output / name), (output / name).stat().st_size
+                        sha256_file(output / name), (output / name).stat().st_size
                     )
                 entry = to_data(EntryRecord(key, files, record))
                 signature = self.signer.sign(ENTRY, entry)
@@ -373,14 +374,14 @@ def _copied(source: Path, destination: Path, stored: StoredFile) -> None:
     if not _is_regular(source) or source.stat().st_size != stored.bytes:
         raise TamperedError(f"the size or the kind of {quote(source.name)} is another one")
     shutil.copyfile(source, destination)
-    if file_digest(destination) != stored.sha256:
+    if sha256_file(destination) != stored.sha256:
         raise TamperedError(f"the hash of {quote(source.name)} is another one")
 
 
 def _has(path: Path, stored: StoredFile) -> bool:
     """Return whether a path is a file as it was stored; a pipe would be waited for."""
     same = _is_regular(path) and path.stat().st_size == stored.bytes
-    return same and file_digest(path) == stored.sha256
+    return same and sha256_file(path) == stored.sha256
 
 
 def _is_regular(path: Path) -> bool:

@@ -22,7 +22,7 @@ from importlib.metadata import Distribution
 from pathlib import Path
 from typing import Any, cast
 
-from mcm_compiler.ci.signatures import file_digest
+from mcm_compiler.artifact.layout import sha256_file
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.project.cache import BuildCache
@@ -161,7 +161,7 @@ class Content:
 
     def _file(self, path: Path) -> str:
         if path not in self._files:
-            self._files[path] = file_digest(path)
+            self._files[path] = sha256_file(path)
         return self._files[path]
 
 

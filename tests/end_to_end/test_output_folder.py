@@ -16,7 +16,8 @@ from onnx import numpy_helper
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.artifact.emit import finish_folder
-from mcm_compiler.artifact.manifest import read_manifest, sha256_file
+from mcm_compiler.artifact.layout import sha256_file
+from mcm_compiler.artifact.manifest import read_manifest
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.run_folder import read_compiled, run_folder
 from mcm_compiler.diagnostics import CompileError

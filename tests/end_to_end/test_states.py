@@ -12,7 +12,7 @@ import onnxruntime as ort
 import pytest
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.artifact.layout import sha256_file
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.run_folder import run_folder
 from mcm_compiler.checking.entry.run_pipelined import run_pipelined

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.artifact.layout import sha256_file
 from mcm_compiler.cli.main import cli
 
 

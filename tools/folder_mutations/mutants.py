@@ -15,7 +15,8 @@ from numpy.random import Generator as Draws
 
 from folder_mutations.graph_edits import EDITS
 from mcm_compiler.artifact.emit import chip_entry
-from mcm_compiler.artifact.manifest import read_manifest, sha256_file
+from mcm_compiler.artifact.layout import sha256_file
+from mcm_compiler.artifact.manifest import read_manifest
 from mcm_compiler.checking.entry.structure_check import load_chips
 
 MANIFEST = "manifest.json"

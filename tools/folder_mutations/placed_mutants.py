@@ -18,7 +18,7 @@ from numpy.random import Generator as Draws
 
 from folder_mutations.graph_edits import EDITS
 from folder_mutations.mutants import MANIFEST, Mutant
-from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.artifact.layout import sha256_file
 from mcm_compiler.placed import records
 
 

@@ -20,14 +20,8 @@ import onnx_ir as ir
 
 from mcm_compiler.additions import addition_of
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.manifest import (
-    Manifest,
-    damaged,
-    read_json,
-    read_manifest,
-    sha256_file,
-    target_of,
-)
+from mcm_compiler.artifact.layout import sha256_file
+from mcm_compiler.artifact.manifest import Manifest, damaged, read_json, read_manifest, target_of
 from mcm_compiler.artifact.profiles import ProfileFolder
 from mcm_compiler.components.cost_choice import TakesCostModel, choice_of, with_cost_model
 from mcm_compiler.components.cost_files import user_files

@@ -19,7 +19,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.artifact.layout import sha256_file
 from mcm_compiler.certificate.bound_check import check_bound
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.certificate.objective_check import check_objective

@@ -13,7 +13,8 @@ import pytest
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.artifact.chain import run_chain
-from mcm_compiler.artifact.manifest import folder_target, read_manifest, sha256_file
+from mcm_compiler.artifact.layout import sha256_file
+from mcm_compiler.artifact.manifest import folder_target, read_manifest
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.constraint_check import check_constraints
 from mcm_compiler.checking.entry.structure_check import load_chips

@@ -17,7 +17,8 @@ from click.testing import CliRunner
 from onnx import numpy_helper, parser
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.artifact.manifest import read_manifest, sha256_file
+from mcm_compiler.artifact.layout import sha256_file
+from mcm_compiler.artifact.manifest import read_manifest
 from mcm_compiler.checking.check import CheckReport, check_folder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError

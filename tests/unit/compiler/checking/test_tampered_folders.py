@@ -22,7 +22,7 @@ from click.testing import CliRunner
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.artifact import manifest as manifest_module
-from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.artifact.layout import sha256_file
 from mcm_compiler.cli.main import cli
 from mcm_compiler.options import CompileOptions
 

@@ -18,7 +18,8 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.artifact.chain import run_chain
-from mcm_compiler.artifact.manifest import is_placement, read_manifest, sha256_file
+from mcm_compiler.artifact.layout import sha256_file
+from mcm_compiler.artifact.manifest import is_placement, read_manifest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import run_model, same_bits
 from mcm_compiler.ir.reading import importer

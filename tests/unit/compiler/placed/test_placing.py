@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.artifact.layout import sha256_file
 from mcm_compiler.cli.main import cli
 from mcm_compiler.placed.device_costs import device_choices
 from mcm_compiler.placed.folder_check import check_placement_folder

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from onnx import numpy_helper
 
-from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.artifact.layout import sha256_file
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.comparison.stock_options import (
     LAMBDA,

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from safetensors.numpy import load, save
 
 from mcm_compiler.api import load_target
-from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.artifact.layout import sha256_file
 from mcm_compiler.certificate.files import read_certificate
 from mcm_compiler.cli.main import cli
 from mcm_compiler.components.cost_choice import with_cost_model

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.api import load_target
-from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.artifact.layout import sha256_file
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import Machine, MachineError
