@@ -325,8 +325,6 @@ class _Chain:
         if place not in self._assumed:
             self._open[place] = (node, outputs, "")
             return
-        from mcm_compiler.equivalence.structure_proof import difference
-
         self._open[place] = (node, outputs, difference(node, known, self._numbers, self._source))
         origin = self._source.nodes.get(node.metadata_props.get(ORIGIN_PROPERTY, ""))
         # What a plan made of an op is only part of it, if it has no name of the model.

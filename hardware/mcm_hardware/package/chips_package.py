@@ -276,8 +276,6 @@ class ChipsPackage(DescribedTarget):
 
     def details(self) -> Mapping[str, Mapping[str, str | float]]:
         """All numbers of the package by section and key, for `mcmc targets show`."""
-        from mcm_hardware.package.chips_package import package_details
-
         return package_details(self.name, self.source_text, self.spec, self.described_form)
 
     @property
