@@ -1,4 +1,14 @@
-"""The streamed weights of one chip: their transfers, and the kernels that read them."""
+"""The streamed weights of one chip: their transfers, and the kernels that read them.
+
+Where activations nearly fill a chip, buffers that stay leave no memory for weights. Then the
+weights of each kernel have a buffer of their own, from the end of an earlier kernel that reads
+streamed weights to the end of theirs. Each is in the lowest gap between activations and the
+buffers before it, as early as there is one.
+
+Inputs from the host may have such buffers too, to the end of their last reader. Those of later
+classes of a round come while the class before ends. That of the first class comes once the
+inference before has read all its weights.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Convolutions, pooling and resampling.
 
-Convolutions are matrix products over unrolled windows (im2col), one product per group.
+Convolutions are matrix products over unrolled windows (im2col), one product per group. The others
+take a lane operation per sample of a window or tap of an interpolation, by the definitions of the
+ONNX standard (our derivation).
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 A reduction folds each element of its input once; its tree of partial results over the lanes is
 not counted (our derivation, where nothing else is said).
+
+Softmax keeps its maximum and sum while it runs (Milakov and Gimelshein 2018, *Online normalizer
+calculation for softmax*, algorithm 3); passes over a row that is at hand cost lane operations and
+no SRAM traffic. Counts per element stand in `work.py` (our derivation).
 """
 
 from __future__ import annotations
