@@ -188,8 +188,8 @@ def _paragraphs(lines: Lines, *, docstring: bool) -> Iterator[Lines]:
 
 
 def _in_paragraph(lines: Lines, terms: re.Pattern[str]) -> Iterator[Finding]:
-    text = _CODES.sub("X", _plain("\n".join(line for _, line in lines)))
     # A list of names is no long sentence.
+    text = _CODES.sub("X", _plain("\n".join(line for _, line in lines)))
     for term in terms.finditer(text):
         better = _BETTER[(term.lastindex or 1) - 1]
         word = " ".join(term[0].split())

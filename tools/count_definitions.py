@@ -68,7 +68,6 @@ PLACE: tuple[str, ...] = (
     "mcm_compiler/placements/ring_rules.py",
     f"{PASSES}/mapping/loads/chip_demands.py",
     f"{PASSES}/families/ring/loads/window_costs.py",
-    f"{PASSES}/families/ring/loads/window_costs.py",
     f"{PASSES}/mapping/loads/device_memory.py",
     f"{PASSES}/mapping/machine/load_kernels.py",
     f"{PASSES}/mapping/problem/rule_graph.py",
