@@ -57,9 +57,10 @@ def kernel_cells(worst: Mapping[str, Any] | None) -> list[tuple[str, ...]]:
 
 
 def kernel_title(report: Mapping[str, Any]) -> str:
-    """The title of that table: which chip, and under which model its engines are busy."""
-    where = f"Longest kernels of chip {report['bottleneck']['chip']}"
-    return f"{where} (engines under the cost model '{report['cost_model']}')"
+    """The title of that table: which chip, and under which model its engines are busy, if known."""
+    worst, model = report["bottleneck"], report["cost_model"]
+    known = "engines" if any(op.get("engines_s") for op in worst["heaviest_ops"]) else "no engines"
+    return f"Longest kernels of chip {worst['chip']} ({known} under the cost model '{model}')"
 
 
 LINK_HEADS = ("from", "to", "busy", "time", "per inference", "queueing")

@@ -165,6 +165,14 @@ def test_reports_of_the_first_release_render(report: dict[str, Any]) -> None:
     assert "| chip 1 | chip 2 |" in render_markdown(report)
 
 
+def test_kernels_without_times_of_engines_say_so(report: dict[str, Any]) -> None:
+    for op in report["bottleneck"]["heaviest_ops"]:
+        op.pop("engines_s", None)
+    lines = report_text(report).splitlines()
+    title = " longest kernels of chip 1 (no engines under the cost model 'roofline'):"
+    assert title in lines
+
+
 def test_over_full_memory_fills_the_bar(report: dict[str, Any]) -> None:
     report["chips"][0]["sram_high_water_bytes"] = 10**12
     assert "931.3 GiB" in report_text(report)
