@@ -98,11 +98,13 @@ def limit_line(report: Mapping[str, Any], claim: LimitClaim | None) -> VerdictLi
         details.append(f"busiest: {busy}")
     elif worst["chip"] is not None:
         engine = ENGINES.get(claim["engine"] or "", claim["engine"] or "chip")
-        own = next((row for row in report["chips"] or () if row["chip"] == worst["chip"]), {})
-        parts = busy_parts(own)
+        rows = report["chips"] or ()
+        parts = busy_parts(next((row for row in rows if row["chip"] == worst["chip"]), {}))
         if claim["chips_full"] > 1:
+            full = {percent_text(s) for row in rows if (s := row["utilisation"] or 0.0) >= FULL}
+            share = full.pop() if len(full) == 1 else f"above {percent_text(FULL)}"
             count = f"{claim['chips_full']} of {count_text(claim['chips'], 'chip')}"
-            headline = f"{engine}: {count} {percent_text(1.0)} busy"
+            headline = f"{engine}: {count} {share} busy"
             details += [f"busy time of {claim['resource']}: {parts}"] if parts else []
         else:
             headline = f"{engine}: {busy}{', of which ' if parts else ''}{parts}"
@@ -138,9 +140,8 @@ def idle_line(report: Mapping[str, Any]) -> VerdictLine | None:
     idle = [row for row in rows if row["utilisation"] < IDLE]
     if len(rows) > 1 and idle:
         least = min(idle, key=lambda row: row["utilisation"])
-        text = (
-            f"chip {least['chip']} is idle {percent_text(1.0 - least['utilisation'])} of the time"
-        )
+        share = percent_text(1.0 - least["utilisation"])
+        text = f"chip {least['chip']} is idle {share} of the time"
         need, have = least["sram_high_water_bytes"], least["sram_bytes"]
         if need is not None and have:
             text += f", its SRAM holds {bytes_text(need)} of {bytes_text(have)}"
@@ -150,9 +151,7 @@ def idle_line(report: Mapping[str, Any]) -> VerdictLine | None:
     used, chips = report["chips_used"], report["target"]["chips"]
     if used is not None and used < chips:
         details.append(f"{count_text(chips - used, 'chip')} of {chips} unused")
-    if not details:
-        return None
-    return line_of("idle", details[0], details[1:])
+    return line_of("idle", details[0], details[1:]) if details else None
 
 
 def next_line(report: Mapping[str, Any]) -> VerdictLine | None:

@@ -73,6 +73,9 @@ def test_chips_that_are_hardly_less_busy_are_counted(report):
     full = [dict(row, utilisation=1.0) for row in rows]
     found = line({**report, "chips": full}, "limited by")
     assert found["headline"] == "MAC array: 3 of 3 chips 100.0 % busy"
+    rows[0]["utilisation"] = 0.997
+    found = line({**report, "chips": rows}, "limited by")
+    assert found["headline"] == "MAC array: 2 of 3 chips above 99.5 % busy"
     assert "above" not in " ".join(found["details"])
 
 
