@@ -62,7 +62,7 @@ def difference(first: Side, second: Side, allowed: float = 0.0) -> Difference:
         allowed: share by which the throughput may fall.
 
     Raises:
-        CompileError: MCM-U080 if one is of a package and the other of a box.
+        CompileError: MCM-U080 if one is of a package and the other of a host.
     """
     if first.family != second.family:
         raise not_comparable(

@@ -85,7 +85,7 @@ class Side:
     """
 
     folder: str
-    family: Literal["package", "box"]
+    family: Literal["package", "host"]
     model: str
     figures: Figures
     latency_s: float | None

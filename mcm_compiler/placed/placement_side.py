@@ -53,7 +53,7 @@ def _device_side(folder: str, opened: OpenedPlacement) -> Side:
     ops = placed_ops(graph, device)
     return Side(
         folder=folder,
-        family="box",
+        family="host",
         model=f"{record.model.name} (a training step)"
         if record.model.training
         else record.model.name,

@@ -125,7 +125,9 @@ def test_the_page_holds_names_as_text(folders, tmp_path):
 
 def test_what_cannot_be_compared(folders, tmp_path):
     old = folders / "old"
-    assert "MCM-U080" in run("diff", old, folders / "placed", code=1).stderr
+    refused = run("diff", old, folders / "placed", code=1).stderr
+    assert "error[MCM-U080]" in refused
+    assert "one is of a package, the other of a host" in refused
     (tmp_path / "empty").mkdir()
     assert "MCM-A004" in run("diff", old, tmp_path / "empty", code=1).stderr
     assert "MCM-A004" in run("diff", tmp_path / "none", old, code=1).stderr
